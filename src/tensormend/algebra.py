@@ -1,0 +1,222 @@
+"""Algebra of dense tensors: unfoldings, mode products, inner product, multilinear rank.
+
+Modes count from 0, as NumPy's axes do; the paper counts them from 1.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensormend.errors import InputError, MemoryLimitError
+
+__all__ = [
+    "DEFAULT_MEMORY_LIMIT",
+    "Array",
+    "as_rank",
+    "as_shape",
+    "check_memory",
+    "inner",
+    "is_inexact",
+    "matricize",
+    "mode_product",
+    "multi_mode_product",
+    "multilinear_rank",
+    "norm",
+    "normalize_mode",
+    "tensorize",
+]
+
+type_names = ("float32", "float64", "complex64", "complex128")
+
+Array = NDArray[Any]
+"""A NumPy array of float32, float64, complex64 or complex128 numbers."""
+
+DEFAULT_MEMORY_LIMIT = 4 * 2**30
+"""Bytes a single dense array may take before it is refused (4 GiB)."""
+
+
+def is_inexact(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a data type is one of the four that tensormend computes in."""
+    return dtype.name in type_names
+
+
+def normalize_mode(mode: int, order: int) -> int:
+    """Bring a mode, which may be negative, into ``range(order)``."""
+    if not -order <= mode < order:
+        raise InputError(
+            f"mode must lie between {-order} and {order - 1} for a tensor of order {order}, "
+            f"got {mode}"
+        )
+    return int(mode) % order
+
+
+def _as_integers(values: Sequence[int], what: str) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(value) for value in values)
+    except TypeError as error:
+        raise InputError(f"{what} must be integers, got {values}; round it first") from error
+
+
+def as_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Check a tensor shape: at least two modes, each of positive size."""
+    out = _as_integers(shape, "shape")
+    if len(out) < 2 or min(out) < 1:
+        raise InputError(
+            f"shape must have at least two modes, each of size 1 or more, got {tuple(shape)}; "
+            "reshape a vector to one column"
+        )
+    return out
+
+
+def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """Check a multilinear rank against a shape; one int stands for all modes.
+
+    A tensor of multilinear rank ``r`` exists exactly if ``1 <= r_k <= n_k`` and
+    ``r_k <= prod(r_j for j != k)`` in every mode.
+
+    >>> as_rank(2, (4, 5, 6))
+    (2, 2, 2)
+    """
+    shape = tuple(shape)
+    if isinstance(rank, int | np.integer):
+        out = (int(rank),) * len(shape)
+    else:
+        out = _as_integers(rank, "rank")
+    if len(out) != len(shape):
+        raise InputError(
+            f"rank must be one int or one per mode ({len(shape)} modes), got {out}; "
+            f"for example rank={(min(out, default=1),) * len(shape)}"
+        )
+    for k, r in enumerate(out):
+        if r < 1:
+            raise InputError(f"rank must be 1 or more in every mode, got {r} in mode {k}")
+    total = math.prod(out)
+    for k, (r, n) in enumerate(zip(out, shape, strict=True)):
+        if r > n:
+            raise InputError(
+                f"rank must not exceed the size of its mode, got rank {r} in mode {k} of size {n}; "
+                f"use at most {n} there"
+            )
+        if r > total // r:
+            raise InputError(
+                f"rank in a mode must not exceed the product of the other ranks (no tensor has "
+                f"such a rank), got {out}: {r} > {total // r} in mode {k}; "
+                f"use at most {total // r} there or raise the others"
+            )
+    return out
+
+
+def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: str) -> None:
+    """Refuse an array above the memory limit, before it is made."""
+    needed = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
+    if limit is not None and needed > limit:
+        raise MemoryLimitError(
+            f"{what} of shape {tuple(shape)} would take {needed / 2**30:.3g} GiB, above the limit "
+            f"of {limit / 2**30:.3g} GiB; ask for entries or slices instead, or raise the limit"
+        )
+
+
+def matricize(x: Array, mode: int) -> Array:
+    """Unfold a tensor along a mode into a matrix of size ``n_mode x prod(other sizes)``.
+
+    The columns are in the order of the paper (and of Kolda and Bader): entry
+    ``(i_0, ..., i_{d-1})`` goes to row ``i_mode`` and column
+    ``sum(i_l * J_l for l != mode)`` with ``J_l = prod(n_m for m < l, m != mode)``, so the
+    earliest of the other indices runs fastest. (The paper prints the upper end of that product
+    as ``k - 1``; ``l - 1`` is meant.)
+
+    >>> x = np.arange(24.0).reshape(2, 3, 4)
+    >>> bool(matricize(x, 1)[2, 1 + 2 * 3] == x[1, 2, 3])
+    True
+    """
+    mode = normalize_mode(mode, x.ndim)
+    return np.reshape(np.moveaxis(x, mode, 0), (x.shape[mode], -1), order="F")
+
+
+def tensorize(matrix: Array, mode: int, shape: Sequence[int]) -> Array:
+    """Fold a matrix back into a tensor: the inverse of `matricize`.
+
+    >>> x = np.arange(24.0).reshape(2, 3, 4)
+    >>> bool(np.array_equal(tensorize(matricize(x, 2), 2, (2, 3, 4)), x))
+    True
+    """
+    shape = as_shape(shape)
+    mode = normalize_mode(mode, len(shape))
+    others = shape[:mode] + shape[mode + 1 :]
+    expected = (shape[mode], math.prod(others))
+    if matrix.shape != expected:
+        raise InputError(
+            f"matrix must have shape {expected} to fold along mode {mode} into {shape}, "
+            f"got {matrix.shape}"
+        )
+    folded = np.reshape(matrix, (shape[mode], *others), order="F")
+    return np.ascontiguousarray(np.moveaxis(folded, 0, mode))
+
+
+def mode_product(x: Array, matrix: Array, mode: int) -> Array:
+    """Multiply a tensor by a matrix along a mode: ``M_k(x ×_k A) = A M_k(x)``."""
+    mode = normalize_mode(mode, x.ndim)
+    if matrix.ndim != 2 or matrix.shape[1] != x.shape[mode]:
+        raise InputError(
+            f"matrix must have {x.shape[mode]} columns to multiply mode {mode} of a tensor of "
+            f"shape {x.shape}, got shape {matrix.shape}"
+        )
+    rows = matrix.shape[0]
+    before, after = x.shape[:mode], x.shape[mode + 1 :]
+    if math.prod(after) == 1:
+        return (x.reshape(-1, x.shape[mode]) @ matrix.T).reshape(*before, rows, *after)
+    stacked = matrix @ x.reshape(math.prod(before), x.shape[mode], -1)
+    return stacked.reshape(*before, rows, *after)
+
+
+def multi_mode_product(
+    x: Array, matrices: Sequence[Array | None], *, adjoint: bool = False, skip: int | None = None
+) -> Array:
+    """Multiply a tensor by one matrix per mode, ``None`` (or ``skip``) leaving a mode as it is.
+
+    With ``adjoint=True`` the conjugate transposes are used. The modes are taken so that the
+    tensor shrinks first, which keeps the cost low.
+    """
+    if len(matrices) != x.ndim:
+        raise InputError(f"one matrix per mode expected ({x.ndim} modes), got {len(matrices)}")
+    skip = None if skip is None else normalize_mode(skip, x.ndim)
+    chosen = {
+        k: (m.conj().T if adjoint else m)
+        for k, m in enumerate(matrices)
+        if m is not None and k != skip
+    }
+    for k in sorted(chosen, key=lambda k: chosen[k].shape[0] / chosen[k].shape[1]):
+        x = mode_product(x, chosen[k], k)
+    return x
+
+
+def inner(x: Array, y: Array) -> Any:
+    """Inner product ``sum(conj(x) * y)`` of two dense tensors of one shape."""
+    if x.shape != y.shape:
+        raise InputError(f"both tensors must have one shape, got {x.shape} and {y.shape}")
+    return np.vdot(x, y)
+
+
+def norm(x: Array) -> float:
+    """Frobenius norm of a dense tensor."""
+    return float(np.linalg.norm(x.ravel(order="K")))
+
+
+def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:
+    """Numerical rank of each unfolding; ``tol`` is relative to its largest singular value.
+
+    >>> multilinear_rank(np.ones((3, 4, 5)))
+    (1, 1, 1)
+    """
+    ranks = []
+    for k in range(x.ndim):
+        s = np.linalg.svd(matricize(x, k), compute_uv=False)
+        floor = max(x.shape[k], x.size // x.shape[k]) * np.finfo(s.dtype).eps
+        ranks.append(int(np.sum(s > (floor if tol is None else tol) * s[0])) if s[0] > 0 else 0)
+    return tuple(ranks)

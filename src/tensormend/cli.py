@@ -1,0 +1,172 @@
+"""The command line: parse, call, write, exit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import tensormend as tm
+from tensormend.algebra import Array
+from tensormend.datasets import load_indian_pines
+from tensormend.errors import InputError, TensormendError
+from tensormend.plots import require_matplotlib, save_completion
+from tensormend.recover import METHODS
+
+__all__ = ["main"]
+
+DEAD = 0.1  # share of the image columns lost in each band
+SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the ``tensormend`` command and return its exit code."""
+    parser = _make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.command == "demo":
+            _run_demo(arguments)
+        else:
+            parser.print_help()
+    except TensormendError as error:
+        sys.stderr.write(f"tensormend: {' '.join(str(error).split())}\n")
+        return 2
+    return 0
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tensormend",
+        description="Recover low-rank tensors from incomplete, compressed or noisy measurements.",
+    )
+    parser.add_argument("--version", action="version", version=f"tensormend {tm.__version__}")
+    commands = parser.add_subparsers(dest="command", title="commands")
+    demo = commands.add_parser(
+        "demo",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="hide most of a hyperspectral image, recover it, and draw both",
+        description="Hide most of a real hyperspectral image, recover it from the rest, print the "
+        "error on the hidden entries and draw the image before and after.",
+    )
+    demo.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write to")
+    demo.add_argument(
+        "--rank", type=_parse_rank, default="20,20,3", help="one number, or one per mode"
+    )
+    demo.add_argument("--ratio", type=float, default=0.2, help="share of the entries to sample")
+    demo.add_argument("--method", choices=list(METHODS), default="rgd", help="solver")
+    demo.add_argument("--seed", type=int, default=0, help="seed of what is hidden")
+    demo.add_argument("--max-iter", type=int, default=500, help="iteration limit")
+    return parser
+
+
+def _parse_rank(text: str) -> int | tuple[int, ...]:
+    try:
+        rank = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a number such as 8 or one per mode such as 20,20,3, got {text!r}"
+        ) from None
+    return rank[0] if len(rank) == 1 else rank
+
+
+# the demo
+
+
+def _run_demo(arguments: argparse.Namespace) -> None:
+    require_matplotlib()  # before the work, not after it
+    folder = _make_folder(arguments.out)
+    pines = load_indian_pines()
+    observed = _choose_observed(pines.cube.shape, arguments.ratio, arguments.seed)
+    hidden = ~observed
+    # a low rank describes how pixels differ; what they share, the mean of each band, is taken out
+    means = _band_means(pines.cube, observed)
+    rest = pines.cube - means
+    result = tm.complete(
+        rest,
+        arguments.rank,
+        mask=observed,
+        holdout=(np.argwhere(hidden), rest[hidden]),
+        method=arguments.method,
+        tol_change=1e-3,
+        max_iter=arguments.max_iter,
+    )
+    recovered = result.x.dense() + means
+    picture = folder / "indian-pines.png"
+    save_completion(
+        picture,
+        pines.cube,
+        observed,
+        recovered,
+        band=SHOWN_BAND,
+        pixel=SHOWN_PIXEL,
+        bands=pines.bands,
+    )
+    sys.stdout.write(_describe(pines.cube, observed, means, recovered, result))
+    sys.stdout.write(f"picture    {picture}\n")
+
+
+def _make_folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--out must be a folder that can be written to, got {folder} ({error.strerror})"
+        ) from error
+    return folder
+
+
+def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
+    """Sample entries at random, then lose whole image columns, other ones in each band."""
+    if not 0 < ratio <= 1:
+        raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}")
+    if seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}")
+    rng = np.random.default_rng(seed)
+    observed = rng.random(shape) < ratio
+    observed &= rng.random(shape[1:]) >= DEAD
+    if not observed.any(axis=(0, 1)).all():
+        raise InputError(f"--ratio {ratio} leaves a band without any entry; raise it")
+    return observed
+
+
+def _band_means(cube: Array, observed: Array) -> Array:
+    return np.asarray(np.mean(cube, axis=(0, 1), where=observed))
+
+
+def _describe(
+    cube: Array, observed: Array, means: Array, recovered: Array, result: tm.Result
+) -> str:
+    def error(image: Array, where: Array) -> str:
+        truth = cube[where]
+        misfit = np.linalg.norm(np.broadcast_to(image, cube.shape)[where] - truth)
+        return f"{misfit / np.linalg.norm(truth):.2%}"
+
+    def times(numbers: Sequence[int]) -> str:
+        return " x ".join(map(str, numbers))
+
+    hidden = ~observed
+    seen = f"{observed.mean():.1%} of {observed.size} entries"
+    lines = [
+        "Indian Pines hyperspectral image, rows x columns x bands",
+        "",
+        f"shape      {times(cube.shape)}",
+        f"observed   {seen}; in each band about one column in ten is lost whole",
+        f"rank       {times(result.x.rank)}, after taking out the mean of each band",
+        f"method     {result.method}, {result.n_iter} iterations, {result.seconds:.2f} s",
+        f"status     {result.message}",
+        "",
+        f"{'relative error':<31}{'band means':>10}{'recovered':>12}",
+        f"{'observed entries (residual)':<31}{error(means, observed):>10}"
+        f"{error(recovered, observed):>12}",
+        f"{'hidden entries (held-out error)':<31}{error(means, hidden):>10}"
+        f"{error(recovered, hidden):>12}",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

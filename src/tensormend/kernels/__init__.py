@@ -1,0 +1,52 @@
+"""The compiled kernels where they could be built, their NumPy twins where not."""
+
+from __future__ import annotations
+
+import os
+import types
+import warnings
+
+from tensormend.errors import InputError, NativeKernelWarning
+from tensormend.kernels import reference
+
+active: types.ModuleType = reference
+try:
+    from tensormend.kernels import _native
+except ImportError:
+    warnings.warn(
+        "the compiled kernels of tensormend are not available, so slower NumPy versions are used; "
+        "install with a C++17 compiler at hand to get them",
+        NativeKernelWarning,
+        stacklevel=2,
+    )
+else:
+    active = _native
+
+__all__ = [
+    "gram_pass",
+    "is_native",
+    "mode_pass",
+    "mode_values",
+    "reference",
+    "thread_count",
+    "tucker_pullback",
+    "tucker_values",
+]
+
+is_native = active is not reference
+tucker_values = active.tucker_values
+tucker_pullback = active.tucker_pullback
+mode_values = active.mode_values
+mode_pass = active.mode_pass
+gram_pass = active.gram_pass
+
+
+def thread_count(threads: int | None) -> int:
+    """Threads to use: as given, else every core this process may run on."""
+    if threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if threads < 1:
+        raise InputError(f"threads must be 1 or more, or None for all cores, got {threads}")
+    return threads

@@ -1,0 +1,50 @@
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+def tucker_values(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    threads: int = 1,
+) -> Array: ...
+def tucker_pullback(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    y: Array,
+    core: Array,
+    factors: Sequence[Array],
+    want_residual: bool = False,
+    threads: int = 1,
+) -> tuple[float, Array, list[Array], Array | None]: ...
+def mode_values(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    left: Array,
+    right: Array,
+    threads: int = 1,
+) -> Array: ...
+def mode_pass(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    left: Array,
+    right: Array,
+    rows: Array,
+    threads: int = 1,
+) -> tuple[float, Array, Array]: ...
+def gram_pass(
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    q: Array,
+    threads: int = 1,
+) -> Array: ...

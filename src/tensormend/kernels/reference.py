@@ -1,0 +1,141 @@
+"""NumPy and SciPy twins of the native kernels: the oracle of the tests, and the fallback.
+
+Every function walks the same compressed fibres as its native twin. Level ``l`` of the tree holds
+the nodes of the ``l``-th mode in tree order: ``nodes[l]`` their coordinates, ``starts[l]`` where
+the children of each begin (one longer than ``nodes[l]``). The children of the last level are the
+entries, whose lead-mode coordinates are ``leaves``. Core and factors come in tree order, lead
+mode last. No node is without children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+__all__ = ["gram_pass", "mode_pass", "mode_values", "tucker_pullback", "tucker_values"]
+
+
+def _descend(
+    nodes: Sequence[Array], starts: Sequence[Array], core: Array, factors: Sequence[Array]
+) -> tuple[list[Array], list[Array]]:
+    """Contract the core down the tree: per level the parents of its nodes and their blocks."""
+    parents = [np.zeros(len(nodes[0]), dtype=np.int64)]
+    parents += [np.repeat(np.arange(len(s) - 1), np.diff(s)) for s in starts[:-1]]
+    blocks = [core.reshape(1, -1)]
+    for level, coordinates in enumerate(nodes):
+        rank = factors[level].shape[1]
+        above = blocks[-1][parents[level]].reshape(len(coordinates), rank, -1)
+        blocks.append(np.einsum("na,nab->nb", factors[level][coordinates], above))
+    return parents, blocks
+
+
+def _evaluate(starts: Array, leaves: Array, left: Array, right: Array) -> Array:
+    fibre = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    values: Array = np.einsum("na,na->n", left[leaves], right[fibre])
+    return values
+
+
+def tucker_values(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Values of a Tucker tensor at the entries of the tree."""
+    _, blocks = _descend(nodes, starts, core, factors)
+    return _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
+
+
+def tucker_pullback(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    y: Array,
+    core: Array,
+    factors: Sequence[Array],
+    want_residual: bool = False,
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[float, Array, list[Array], Array | None]:
+    """Squared residual norm, and the pull-back of the residual through core and factors.
+
+    With ``G`` the residual ``y - x`` on the entries and zero elsewhere, returns ``||G||^2``,
+    ``G ×_j U_j^H`` over all modes, for every mode ``k`` in tree order the ``n_k x r_k`` matrix
+    ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and the residual itself if wanted.
+    """
+    parents, blocks = _descend(nodes, starts, core, factors)
+    residual = y - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
+    n_lead = factors[-1].shape[0]
+    matrix = scipy.sparse.csr_array(
+        (residual, leaves, starts[-1]), shape=(len(starts[-1]) - 1, n_lead)
+    )
+    above = matrix @ factors[-1].conj()
+    gradients = [matrix.T @ blocks[-1].conj()]
+    for level in range(len(nodes) - 1, -1, -1):
+        coordinates, factor = nodes[level], factors[level]
+        block = blocks[level][parents[level]].reshape(len(coordinates), factor.shape[1], -1)
+        rows = np.einsum("nab,nb->na", block.conj(), above)
+        gradient = np.zeros_like(factor, dtype=rows.dtype)
+        np.add.at(gradient, coordinates, rows)
+        gradients.append(gradient)
+        outer = np.einsum("na,nb->nab", factor[coordinates].conj(), above)
+        outer = outer.reshape(len(coordinates), -1)
+        first = starts[level - 1][:-1] if level else np.zeros(1, dtype=np.int64)
+        above = np.add.reduceat(outer, first, axis=0)
+    loss = float(np.vdot(residual, residual).real)
+    return loss, above.reshape(core.shape), gradients[::-1], residual if want_residual else None
+
+
+def gram_pass(
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    q: Array,
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Product ``G G^H q`` of the ``n x N`` matrix with the entries ``y``, fibre by fibre."""
+    matrix = scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, q.shape[0]))
+    out: Array = matrix.T @ (matrix @ q.conj()).conj()
+    return out
+
+
+def mode_values(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    left: Array,
+    right: Array,
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Entries of the matrix ``left @ right.T``; fibre ``f`` is its column ``columns[f]``."""
+    return _evaluate(starts, leaves, left, right[columns])
+
+
+def mode_pass(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    left: Array,
+    right: Array,
+    rows: Array,
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[float, Array, Array]:
+    """Squared residual norm and both single-mode products of the residual.
+
+    With ``G`` (``n x N``) the residual ``y - left @ right.T`` on the entries and zero elsewhere,
+    returns ``||G||^2``, ``G^T conj(left)`` (``N x r``) and ``G conj(rows)`` (``n x r``).
+    """
+    residual = y - mode_values(columns, starts, leaves, left, right)
+    matrix = scipy.sparse.csr_array((residual, leaves, starts), shape=(len(columns), left.shape[0]))
+    across = np.zeros((right.shape[0], left.shape[1]), dtype=residual.dtype)
+    across[columns] = matrix @ left.conj()
+    along = matrix.T @ rows[columns].conj()
+    return float(np.vdot(residual, residual).real), across, along

@@ -1,0 +1,171 @@
+"""Tangent spaces: of the Tucker manifold (d+1 orthogonal parts), and of a single mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensormend.algebra import Array, matricize, mode_product
+from tensormend.errors import InputError
+from tensormend.truncate import thosvd
+from tensormend.tucker import Tucker
+
+__all__ = ["ModeTangent", "TuckerTangent", "orthonormal_complement"]
+
+CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
+
+
+@dataclass(frozen=True, eq=False)
+class TuckerTangent:
+    """A tangent vector ``D ×_j U_j + sum_k C ×_{j≠k} U_j ×_k V_k`` at ``C ×_j U_j``.
+
+    The factors ``U_j`` of the point are orthonormal and ``U_k^H V_k = 0``, so the ``d + 1`` parts
+    are orthogonal to each other (equation 2.4 of the paper).
+    """
+
+    point: Tucker
+    core: Array
+    factors: tuple[Array, ...]
+
+    @classmethod
+    def from_pullback(cls, point: Tucker, core: Array, gradients: Sequence[Array]) -> TuckerTangent:
+        """Project a tensor ``G`` onto the tangent space, given its Tucker pull-back.
+
+        ``core`` is ``G ×_j U_j^H`` and ``gradients[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``.
+        """
+        factors = []
+        for k, (u, gradient) in enumerate(zip(point.factors, gradients, strict=True)):
+            left, s, _ = np.linalg.svd(matricize(point.core, k), full_matrices=False)
+            weights = np.zeros_like(s)
+            solid = s > CORE_CUTOFF * s[0]
+            weights[solid] = s[solid] ** -2.0
+            across = gradient - u @ (u.conj().T @ gradient)
+            factors.append(((across @ left) * weights) @ left.conj().T)
+        return cls(point, core, tuple(factors))
+
+    @classmethod
+    def project(cls, point: Tucker, z: Array) -> TuckerTangent:
+        """Project a dense tensor onto the tangent space: the slow twin of `from_pullback`."""
+        gradients = []
+        core = z
+        for k in range(point.ndim):
+            core = mode_product(core, point.factors[k].conj().T, k)
+            part = z
+            for j in range(point.ndim):
+                if j != k:
+                    part = mode_product(part, point.factors[j].conj().T, j)
+            gradients.append(matricize(part, k) @ matricize(point.core, k).conj().T)
+        return cls.from_pullback(point, core, gradients)
+
+    def squared_norm(self) -> float:
+        """Squared Frobenius norm, from the orthogonal parts."""
+        total = np.linalg.norm(self.core) ** 2
+        for k, v in enumerate(self.factors):
+            total += np.linalg.norm(v @ matricize(self.point.core, k)) ** 2
+        return float(total)
+
+    def shifted(self, step_size: float) -> Tucker:
+        """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
+        x = self.point
+        core = np.zeros(tuple(2 * r for r in x.rank), dtype=x.dtype)
+        base = [slice(0, r) for r in x.rank]
+        core[tuple(base)] = x.core + step_size * self.core
+        for k, r in enumerate(x.rank):
+            block = list(base)
+            block[k] = slice(r, None)
+            core[tuple(block)] = step_size * x.core
+        return Tucker(core, tuple(map(np.hstack, zip(x.factors, self.factors, strict=True))))
+
+    def as_tucker(self) -> Tucker:
+        """Return the tangent vector itself as a Tucker tensor of rank ``2 r``."""
+        out = self.shifted(1.0)
+        base = tuple(slice(0, r) for r in self.point.rank)
+        core = out.core.copy()
+        core[base] = self.core
+        return Tucker(core, out.factors)
+
+    def retract(
+        self, step_size: float, truncate: Callable[[Tucker, tuple[int, ...]], Tucker] = thosvd
+    ) -> Tucker:
+        """Move along the vector and truncate back to the rank of the point, on the 2r core."""
+        return truncate(self.shifted(step_size), self.point.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeTangent:
+    """A matrix ``U C^T + D V^T`` in the tangent space at ``U S V^T``, along a lead mode.
+
+    ``left`` is ``U`` (``n x r``, orthonormal) and ``rows`` is ``V`` (``N x r``, orthonormal): the
+    singular vectors of the lead unfolding of X-hat, without conjugation of ``V``. ``across`` is
+    ``C`` (``N x r``) and ``along`` is ``D`` (``n x r``) with ``U^H D = 0``. The ``N`` columns of
+    the unfolding are counted in C order over the other modes.
+    """
+
+    mode: int
+    left: Array
+    rows: Array
+    across: Array
+    along: Array
+
+    @classmethod
+    def from_products(
+        cls, mode: int, left: Array, rows: Array, across: Array, along: Array
+    ) -> ModeTangent:
+        """Project ``G`` (equation 3.2), given ``G^T conj(U)`` and ``G conj(V)``."""
+        return cls(mode, left, rows, across, along - left @ (left.conj().T @ along))
+
+    @classmethod
+    def project(cls, mode: int, left: Array, rows: Array, z: Array) -> ModeTangent:
+        """Project a dense tensor: the slow twin of `from_products`."""
+        matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
+        return cls.from_products(mode, left, rows, matrix.T @ left.conj(), matrix @ rows.conj())
+
+    def squared_norm(self) -> float:
+        """Squared Frobenius norm, from the two orthogonal parts."""
+        return float(np.linalg.norm(self.across) ** 2 + np.linalg.norm(self.along) ** 2)
+
+    def dense(self, shape: Sequence[int]) -> Array:
+        """Form the tensor of a given shape."""
+        matrix = self.left @ self.across.T + self.along @ self.rows.T
+        others = [n for k, n in enumerate(shape) if k != self.mode]
+        return np.moveaxis(matrix.reshape(-1, *others), 0, self.mode)
+
+    def retract(self, step_size: float, base: Array) -> tuple[Array, Array, Array]:
+        """Move from ``U base^T`` along the vector and truncate to rank ``r`` in the lead mode.
+
+        The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
+        ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
+        leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
+        """
+        r = self.left.shape[1]
+        panel = base + step_size * self.across
+        middle = panel.T @ self.rows.conj()
+        q1, r1 = orthonormal_complement(self.left, step_size * self.along)
+        q2, r2 = orthonormal_complement(self.rows.conj(), (panel - self.rows @ middle.T).conj())
+        q2, r2 = q2.conj(), r2.conj()
+        corner = np.zeros((q1.shape[1], q2.shape[1]), dtype=panel.dtype)
+        um, s, vh = np.linalg.svd(np.block([[middle, r2.T], [r1, corner]]))
+        left = self.left @ um[:r, :r] + q1 @ um[r:, :r]
+        rows = self.rows @ vh[:r, :r].T + q2 @ vh[:r, r:].T
+        return left, s[:r], rows
+
+
+def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:
+    """Factor ``panel = q r`` with ``q`` orthonormal and orthogonal to ``basis``.
+
+    ``panel`` is orthogonal to ``basis`` up to rounding. Where it is rank-deficient the plain QR
+    factor would not be orthogonal to the basis, and QR of both together is taken instead.
+    """
+    n, r = basis.shape
+    if panel.shape[0] != n:
+        raise InputError(f"panel must have {n} rows as the basis has, got {panel.shape[0]}")
+    width = min(panel.shape[1], n - r)
+    panel = panel - basis @ (basis.conj().T @ panel)
+    if width == panel.shape[1]:
+        q, triangle = np.linalg.qr(panel)
+        if np.linalg.norm(basis.conj().T @ q) <= 1e2 * np.finfo(q.dtype).eps * np.sqrt(r):
+            return q, triangle
+    q = np.linalg.qr(np.hstack([basis, panel]))[0][:, r : r + width]
+    return q, q.conj().T @ panel

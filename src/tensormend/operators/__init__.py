@@ -1,0 +1,7 @@
+"""Measurement operators."""
+
+from tensormend.operators.base import ModeProducts, Operator, Pullback
+from tensormend.operators.matrix import Matrix
+from tensormend.operators.sampling import Sampling
+
+__all__ = ["Matrix", "ModeProducts", "Operator", "Pullback", "Sampling"]

@@ -1,0 +1,140 @@
+"""The one contract of measurement operators, with correct defaults."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array, matricize, mode_product, multi_mode_product
+from tensormend.errors import InputError
+from tensormend.manifold import ModeTangent, TuckerTangent
+from tensormend.truncate import SparsePlusTucker
+from tensormend.tucker import Tucker
+
+__all__ = ["ModeProducts", "Operator", "Pullback"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pullback:
+    """The residual ``y - A(x)``, pulled back through core and factors of ``x``.
+
+    With ``G = A*(y - A(x))``: ``loss`` is ``||y - A(x)||^2 / 2``, ``core`` is ``G ×_j U_j^H``,
+    ``factors[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and ``residual`` is empty unless asked for.
+    For orthonormal factors these are minus the gradients of the loss.
+    """
+
+    loss: float
+    core: Array
+    factors: tuple[Array, ...]
+    residual: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ModeProducts:
+    """Single-mode products of ``G = A*(y - A(x))``, unfolded along a lead mode.
+
+    ``across`` is ``G^T conj(U)`` (``N x r``) and ``along`` is ``G conj(V)`` (``n x r``), with the
+    ``N`` columns counted in C order over the other modes.
+    """
+
+    loss: float
+    across: Array
+    along: Array
+
+
+class Operator(ABC):
+    """A linear map ``A`` from tensors of one shape to ``size`` measurements.
+
+    A subclass sets ``shape``, ``size`` and ``dtype`` and gives `forward` and `adjoint`; every
+    other method has a correct default built on these two, to be overridden for speed.
+    `tensormend.testing.check_operator` holds any subclass to the contract.
+    """
+
+    shape: tuple[int, ...]
+    size: int
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def forward(self, x: Tucker | Array) -> Array:
+        """Measure a tensor: ``A(x)``, a vector of length ``size``."""
+
+    @abstractmethod
+    def adjoint(self, y: Array) -> Array:
+        """Apply the adjoint: ``A*(y)``, a dense tensor (guarded by the memory limit)."""
+
+    def arrange(self, y: Array, lead: int, threads: int | None) -> tuple[Operator, Array]:
+        """Return an equal problem in the order that is fastest for fibres along ``lead``.
+
+        The default changes nothing.
+        """
+        del lead, threads
+        return self, y
+
+    def shifted(self, x: Tucker | None, step_size: float, y: Array) -> Array | SparsePlusTucker:
+        """Return ``x + step_size * A*(y)`` in a form that `thosvd` and `sthosvd` take."""
+        back = step_size * self.adjoint(y)
+        return back if x is None else x.dense() + back
+
+    def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
+        """Residual, loss and Tucker pull-back at ``x``."""
+        residual = y - self.forward(x)
+        back = self.adjoint(residual)
+        # the parts of all modes but the first share their largest product
+        head = mode_product(back, x.factors[0].conj().T, 0)
+        rest: tuple[Array | None, ...] = (None, *x.factors[1:])
+        parts = [multi_mode_product(back, rest, adjoint=True)]
+        parts += [multi_mode_product(head, rest, adjoint=True, skip=k) for k in range(1, x.ndim)]
+        factors = tuple(
+            matricize(part, k) @ matricize(x.core, k).conj().T for k, part in enumerate(parts)
+        )
+        core = mode_product(parts[0], x.factors[0].conj().T, 0)
+        kept = residual if want_residual else residual[:0]
+        return Pullback(_half_square(residual), core, factors, kept)
+
+    def mode_products(
+        self, mode: int, left: Array, right: Array, rows: Array, y: Array
+    ) -> ModeProducts:
+        """Loss and single-mode products at the tensor whose unfolding is ``left right^T``."""
+        residual = y - self.forward(self._fold(mode, left @ right.T))
+        matrix = self._unfold(mode, self.adjoint(residual))
+        return ModeProducts(_half_square(residual), matrix.T @ left.conj(), matrix @ rows.conj())
+
+    def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
+        """Measure a tangent vector."""
+        if isinstance(tangent, TuckerTangent):
+            return self.forward(tangent.as_tucker())
+        return self.forward(tangent.dense(self.shape))
+
+    def _unfold(self, mode: int, x: Array) -> Array:
+        return np.moveaxis(x, mode, 0).reshape(self.shape[mode], -1)
+
+    def _fold(self, mode: int, matrix: Array) -> Array:
+        others = [n for k, n in enumerate(self.shape) if k != mode]
+        return np.moveaxis(matrix.reshape(-1, *others), 0, mode)
+
+    def _check_tensor(self, x: Tucker | Array) -> Tucker | Array:
+        """Check the argument of `forward`."""
+        if not isinstance(x, Tucker):
+            x = np.asarray(x)
+        if x.shape != self.shape:
+            raise InputError(
+                f"{type(self).__name__} measures tensors of shape {self.shape}, got {x.shape}"
+            )
+        return x
+
+    def _check_measurements(self, y: Array) -> Array:
+        """Check the argument of `adjoint`."""
+        y = np.asarray(y)
+        if y.shape != (self.size,):
+            raise InputError(
+                f"{type(self).__name__} has {self.size} measurements, so y must have shape "
+                f"({self.size},), got {y.shape}"
+            )
+        return y
+
+
+def _half_square(residual: Array) -> float:
+    return 0.5 * float(np.vdot(residual, residual).real)

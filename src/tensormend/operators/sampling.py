@@ -1,0 +1,228 @@
+"""Sampling: the operator of tensor completion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from tensormend import kernels
+from tensormend.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    as_shape,
+    check_memory,
+    normalize_mode,
+)
+from tensormend.errors import InputError
+from tensormend.fibres import Fibres
+from tensormend.manifold import ModeTangent, TuckerTangent
+from tensormend.operators.base import ModeProducts, Operator, Pullback
+from tensormend.truncate import SparsePlusTucker
+from tensormend.tucker import Tucker
+
+__all__ = ["Sampling"]
+
+
+class Sampling(Operator):
+    """Observe some entries of a tensor: ``A(x) = scale * x[indices]``.
+
+    Parameters
+    ----------
+    shape : sizes of the modes
+    indices : ``m x d`` integers, each entry once, in any order; measurements keep that order
+    scale : 1 by default, the paper's bare projection ``P_Omega``, for which ``A*A`` is a
+        projection and the mean of ``A*A`` over random samples is ``ratio`` times the identity.
+        ``"isotropic"`` is ``1/sqrt(ratio)``, which makes that mean the identity, as the theory of
+        restricted isometries wants. The minimizer is the same; a constant step of 1 with the
+        isotropic scale is a constant step of ``1/ratio`` with the bare projection.
+    lead : mode along which the entries are stored, the last by default
+    dtype : data type of the measurements
+    threads : threads of the kernels; all cores by default
+
+    Examples
+    --------
+    >>> operator = Sampling((2, 3), [[1, 2], [0, 1]])
+    >>> operator.forward(np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
+    array([5., 1.])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        indices: Any,
+        *,
+        scale: float | Literal["isotropic"] = 1.0,
+        lead: int = -1,
+        dtype: Any = np.float64,
+        threads: int | None = None,
+    ) -> None:
+        shape = as_shape(shape)
+        fibres, permutation = Fibres.build(shape, np.asarray(indices), lead)
+        self._set(fibres, permutation, scale, np.dtype(dtype), threads)
+
+    def _set(
+        self,
+        fibres: Fibres,
+        permutation: Array | None,
+        scale: float | Literal["isotropic"],
+        dtype: np.dtype[Any],
+        threads: int | None,
+    ) -> None:
+        self.fibres = fibres
+        self.shape = fibres.shape
+        self.size = fibres.size
+        self.dtype = dtype
+        self.threads = kernels.thread_count(threads)
+        self._permutation = permutation
+        if scale == "isotropic":
+            self.scale = 1 / math.sqrt(self.ratio)
+        elif isinstance(scale, str) or not (np.isfinite(scale) and scale > 0):
+            raise InputError(
+                f"scale must be a positive number or 'isotropic' (1/sqrt of the sampling ratio), "
+                f"got {scale!r}"
+            )
+        else:
+            self.scale = float(scale)
+
+    @classmethod
+    def from_mask(cls, mask: Any, **options: Any) -> Sampling:
+        """Observe the entries where a boolean array is true, in C order."""
+        mask = np.asarray(mask)
+        if mask.dtype != np.bool_:
+            raise InputError(
+                f"mask must be a boolean array, true where observed, got {mask.dtype}; "
+                "convert with mask.astype(bool)"
+            )
+        return cls(mask.shape, np.argwhere(mask), **options)
+
+    @property
+    def ratio(self) -> float:
+        """Share of the entries that is observed."""
+        return self.size / math.prod(self.shape)
+
+    @property
+    def indices(self) -> Array:
+        """The ``m x d`` indices, in the order of the measurements."""
+        stored = self.fibres.indices()
+        if self._permutation is None:
+            return stored
+        out = np.empty_like(stored)
+        out[self._permutation] = stored
+        return out
+
+    def __repr__(self) -> str:
+        return f"Sampling(shape={self.shape}, size={self.size}, ratio={self.ratio:.3g})"
+
+    def _stored(self, y: Array) -> Array:
+        """Measurements in storage order, without the scale."""
+        y = self._check_measurements(y)
+        if self._permutation is not None:
+            y = y[self._permutation]
+        return y if self.scale == 1 else y / self.scale
+
+    def _measured(self, values: Array) -> Array:
+        """Bring stored entries into the order and scale of the measurements."""
+        if self.scale != 1:
+            values = values * self.scale
+        if self._permutation is None:
+            return values
+        out = np.empty_like(values)
+        out[self._permutation] = values
+        return out
+
+    def forward(self, x: Tucker | Array) -> Array:
+        """Observe the entries of a tensor."""
+        x = self._check_tensor(x)
+        if isinstance(x, Tucker):
+            f = self.fibres
+            core, factors = _tree_order(x, f.modes)
+            values = kernels.tucker_values(f.nodes, f.starts, f.leaves, core, factors, self.threads)
+            return self._measured(values)
+        return self._measured(x[tuple(self.fibres.coordinates(k) for k in range(len(self.shape)))])
+
+    def adjoint(self, y: Array, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+        """Put measurements back in their places, zero elsewhere."""
+        y = self._check_measurements(y)
+        check_memory(self.shape, y.dtype, memory_limit, "the dense adjoint")
+        out = np.zeros(self.shape, dtype=y.dtype)
+        where = tuple(self.fibres.coordinates(k) for k in range(len(self.shape)))
+        out[where] = self._stored(y) * self.scale**2
+        return out
+
+    def arrange(self, y: Array, lead: int, threads: int | None) -> tuple[Sampling, Array]:
+        """Store the entries along ``lead`` and bring the measurements into that order."""
+        lead = normalize_mode(lead, len(self.shape))
+        y = self._check_measurements(y)
+        fibres, permutation = self.fibres.along(lead)
+        if self._permutation is not None:
+            y = y[self._permutation]
+        if permutation is not None:
+            y = y[permutation]
+        out = Sampling.__new__(Sampling)
+        out._set(fibres, None, self.scale, self.dtype, self.threads if threads is None else threads)
+        return out, y
+
+    def shifted(self, x: Tucker | None, step_size: float, y: Array) -> SparsePlusTucker:
+        """Return ``x + step_size * A*(y)``, sparse and low-rank part kept apart."""
+        values = step_size * self.scale**2 * self._stored(y)
+        return SparsePlusTucker(self.fibres, values, x, self.threads)
+
+    def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
+        """Residual, loss and Tucker pull-back in one pass over the entries."""
+        f = self.fibres
+        core, factors = _tree_order(x, f.modes)
+        square, core, gradients, residual = kernels.tucker_pullback(
+            f.nodes, f.starts, f.leaves, self._stored(y), core, factors, want_residual, self.threads
+        )
+        weight = self.scale**2
+        back = np.argsort(f.modes)
+        return Pullback(
+            0.5 * weight * square,
+            weight * core.transpose(back),
+            tuple(weight * gradients[k] for k in back),
+            np.empty(0) if residual is None else self._measured(residual),
+        )
+
+    def mode_products(
+        self, mode: int, left: Array, right: Array, rows: Array, y: Array
+    ) -> ModeProducts:
+        """Loss and single-mode products in one pass over the entries."""
+        f, values = self._lead_fibres(mode, self._stored(y))
+        square, across, along = kernels.mode_pass(
+            f.columns, f.starts[-1], f.leaves, values, left, right, rows, self.threads
+        )
+        weight = self.scale**2
+        if weight != 1:
+            across, along = weight * across, weight * along
+        return ModeProducts(0.5 * weight * square, across, along)
+
+    def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
+        """Measure a tangent vector in one pass without values."""
+        if isinstance(tangent, TuckerTangent):
+            return self.forward(tangent.as_tucker())
+        f, permutation = self.fibres.along(tangent.mode)
+        values = kernels.mode_values(
+            f.columns,
+            f.starts[-1],
+            f.leaves,
+            np.hstack([tangent.left, tangent.along]),
+            np.hstack([tangent.across, tangent.rows]),
+            self.threads,
+        )
+        if permutation is not None:
+            stored = np.empty_like(values)
+            stored[permutation] = values
+            values = stored
+        return self._measured(values)
+
+    def _lead_fibres(self, mode: int, values: Array) -> tuple[Fibres, Array]:
+        fibres, permutation = self.fibres.along(mode)
+        return fibres, values if permutation is None else values[permutation]
+
+
+def _tree_order(x: Tucker, modes: tuple[int, ...]) -> tuple[Array, list[Array]]:
+    core = np.ascontiguousarray(x.core.transpose(modes))
+    return core, [np.ascontiguousarray(x.factors[k]) for k in modes]

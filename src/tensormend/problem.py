@@ -1,0 +1,66 @@
+"""What is to be solved: an operator, its measurements, and a multilinear rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array, as_rank
+from tensormend.errors import InputError
+from tensormend.operators import Operator
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimize ``||A(x) - y||^2 / 2`` over tensors of a multilinear rank.
+
+    Measurements and iterates share one data type, that of ``y`` joined with the operator's.
+    """
+
+    operator: Operator
+    y: Array
+    rank: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        y = np.asarray(self.y)
+        if y.shape != (self.operator.size,):
+            raise InputError(
+                f"y must hold one value per measurement, shape ({self.operator.size},), "
+                f"got shape {y.shape}"
+            )
+        bad = ~np.isfinite(y)
+        if bad.any():
+            raise InputError(
+                f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
+                f"position {int(np.argmax(bad))}); drop these measurements"
+            )
+        object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
+        dtype = np.result_type(y.dtype, self.operator.dtype)
+        object.__setattr__(self, "y", np.ascontiguousarray(y, dtype=dtype))
+        if self.y_norm == 0:
+            raise InputError("y must hold at least one nonzero value, got zeros only")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes of the tensor sought."""
+        return self.operator.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of measurements and iterates."""
+        return self.y.dtype
+
+    @cached_property
+    def y_norm(self) -> float:
+        """Norm of the measurements, to which residuals are relative."""
+        return float(np.linalg.norm(self.y))
+
+    def arranged(self, lead: int, threads: int | None = None) -> Problem:
+        """Return an equal problem with the measurements in the fastest order for a lead mode."""
+        operator, y = self.operator.arrange(self.y, lead, threads)
+        return Problem(operator, y, self.rank)

@@ -1,0 +1,370 @@
+"""The two front doors: `recover` from measurements, `complete` from data with holes."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Literal
+
+import numpy as np
+
+from tensormend.algebra import Array, as_rank, as_shape, is_inexact, normalize_mode
+from tensormend.errors import DataWarning, InputError
+from tensormend.fibres import check_indices
+from tensormend.initial import corrected_start, random_start
+from tensormend.operators import Operator, Sampling
+from tensormend.problem import Problem
+from tensormend.result import Result
+from tensormend.solve import Callback, Checkpoint, Solver, solve
+from tensormend.solvers import RGD, SMQRGD, TIHT, SeMPIHT
+from tensormend.steps import StepRule, as_step
+from tensormend.stopping import Stop
+from tensormend.truncate import as_order
+from tensormend.tucker import Tucker, degrees_of_freedom
+
+__all__ = ["METHODS", "complete", "recover"]
+
+METHODS: dict[str, Any] = {cls.name: cls for cls in (SMQRGD, RGD, SeMPIHT, TIHT)}
+"""Solver classes by the name that the front doors take."""
+
+STARTS = ("spectral", "corrected", "random")
+
+
+def recover(
+    operator: Operator,
+    y: Any,
+    rank: int | Sequence[int],
+    *,
+    method: str | Solver[Any] = "rgd",
+    step: str | float | StepRule = "normalized",
+    start: str | Tucker = "spectral",
+    lead: int | Literal["auto"] | None = None,
+    order: Sequence[int] | None = None,
+    tol: float = 1e-6,
+    tol_change: float | None = None,
+    tol_error: float | None = None,
+    stall: float = 1e-6,
+    patience: int = 50,
+    max_iter: int = 500,
+    max_seconds: float | None = None,
+    truth: Tucker | Array | None = None,
+    holdout: tuple[Operator, Array] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    rng: int | np.random.Generator | None = None,
+    threads: int | None = None,
+) -> Result:
+    """Recover a tensor of low multilinear rank from ``y = A(T) + noise``.
+
+    Parameters
+    ----------
+    operator : the measurement operator ``A``
+    y : the measurements, one per row of the operator
+    rank : multilinear rank, one int per mode or one for all
+    method : ``"rgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
+    step : ``"normalized"``, ``"constant"`` (1), a number for another constant, or a step rule
+    start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor
+    lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
+    order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
+        ascending rank, for SM-QRGD after the lead mode
+    tol, tol_change, tol_error, stall, patience, max_iter, max_seconds : when to stop, see `Stop`
+    truth : the true tensor, if known, for the trace's error column and ``tol_error``
+    holdout : an operator and measurements kept from the solver, for the trace
+    callback : called with a `Progress` after every iteration; returning true ends the run
+    checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
+    resume : path of a checkpoint to go on from, with the other arguments as they were
+    rng : generator or seed of the random start
+    threads : threads of the kernels, all cores by default
+
+    Returns
+    -------
+    Result
+        with ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss`` and
+        ``trace``.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), 2, rng=0)
+    >>> operator = tm.Sampling((20, 30, 40), tm.simulate.sample_indices((20, 30, 40), 0.3, rng=1))
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method="sm-qrgd", tol=1e-9)
+    >>> result.success, bool(result.x.distance(truth) < 1e-7 * truth.norm())
+    (True, True)
+    """
+    clock = time.perf_counter()
+    if not isinstance(operator, Operator):
+        raise InputError(
+            f"operator must be a tensormend Operator, got {type(operator).__name__}; "
+            "wrap a matrix as tensormend.Matrix(matrix, shape)"
+        )
+    problem = Problem(operator, y, as_rank(rank, operator.shape))
+    solver = _make_solver(method, step, lead, order, problem)
+    stop = Stop(tol, tol_change, tol_error, stall, patience, max_iter, max_seconds)
+    _check_start(start, problem)
+    _check_reference(truth, holdout, problem)
+    _warn_about_data(problem)
+    problem = problem.arranged(_arrangement(solver, problem), threads)
+    return solve(
+        problem,
+        solver,
+        _make_start(start, problem, rng) if resume is None else None,
+        stop=stop,
+        truth=truth,
+        holdout=holdout,
+        callback=callback,
+        checkpoint=_as_checkpoint(checkpoint),
+        resume=resume,
+        spent=time.perf_counter() - clock,
+    )
+
+
+def complete(
+    data: Any,
+    rank: int | Sequence[int],
+    *,
+    mask: Any = None,
+    indices: Any = None,
+    shape: Sequence[int] | None = None,
+    scale: float | Literal["isotropic"] = 1.0,
+    start: str | Tucker = "corrected",
+    holdout: float | tuple[Any, Any] | None = None,
+    rng: int | np.random.Generator | None = None,
+    **options: Any,
+) -> Result:
+    """Fill the holes of a tensor of low multilinear rank.
+
+    Parameters
+    ----------
+    data : an array with NaN where unknown; a ``numpy.ma`` array, masked where unknown; an array
+        with ``mask``; or a vector of values with ``indices`` and ``shape``
+    rank : multilinear rank, one int per mode or one for all
+    mask : boolean array, true where ``data`` is known
+    indices : ``m x d`` integers, the places of the values
+    shape : shape of the tensor, with ``indices``
+    scale : scale of the sampling operator, see `Sampling`
+    start : ``"corrected"``, which needs fewer known entries than the paper's ``"spectral"``;
+        ``"random"``, or a tensor
+    holdout : share of the known entries to keep from the solver and measure the error on, or a
+        pair of indices and values
+    rng : generator or seed for the held-out entries and the random start
+    options : as for `recover`
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
+    >>> result = tm.complete(data, rank=2, tol=1e-9)
+    >>> bool(np.allclose(result.x.dense(), truth))
+    True
+    """
+    places, values, shape = _known_entries(data, mask, indices, shape)
+    rank = as_rank(rank, shape)
+    rng = np.random.default_rng(rng)
+    kept_out: tuple[Operator, Array] | None = None
+    if isinstance(holdout, tuple):
+        held = check_indices(np.asarray(holdout[0]), shape)
+        kept_out = (Sampling(shape, held, dtype=values.dtype), np.asarray(holdout[1]))
+    elif holdout is not None:
+        chosen = _choose_holdout(len(values), holdout, rng)
+        kept_out = (Sampling(shape, places[chosen], dtype=values.dtype), values[chosen])
+        places, values = places[~chosen], values[~chosen]
+    threads = options.get("threads")
+    operator = Sampling(shape, places, scale=scale, dtype=values.dtype, threads=threads)
+    y = values * operator.scale
+    return recover(operator, y, rank, start=start, holdout=kept_out, rng=rng, **options)
+
+
+# what comes in
+
+
+def _known_entries(
+    data: Any, mask: Any, indices: Any, shape: Sequence[int] | None
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Turn every accepted form of data into indices, values and shape."""
+    if indices is not None:
+        if mask is not None:
+            raise InputError("give either mask or indices, got both")
+        if shape is None:
+            raise InputError("values with indices need the shape of the tensor; give shape=")
+        shape = as_shape(shape)
+        places, values = check_indices(np.asarray(indices), shape), _as_numbers(data)
+        if values.shape != (len(places),):
+            raise InputError(
+                f"data must hold one value per row of indices ({len(places)}), got an array of "
+                f"shape {values.shape}"
+            )
+        known = values
+    else:
+        known = _as_numbers(data)
+        if shape is not None and as_shape(shape) != known.shape:
+            raise InputError(f"shape {tuple(shape)} does not fit data of shape {known.shape}")
+        shape = as_shape(known.shape)
+        where = _known_mask(data, known, mask)
+        places, values = np.argwhere(where), known[where]
+        if len(values) == 0:
+            raise InputError("data must have at least one known entry, got none")
+    bad = ~np.isfinite(values)
+    if bad.any():
+        first = tuple(int(i) for i in places[int(np.argmax(bad))])
+        raise InputError(
+            f"known entries must be finite, got {int(bad.sum())} NaN or infinite (first at index "
+            f"{first}); mark them as unknown"
+        )
+    return places, values, shape
+
+
+def _as_numbers(data: Any) -> Array:
+    values = np.ma.getdata(data) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+    if values.dtype.kind not in "biufc":
+        raise InputError(f"data must be numbers, got an array of {values.dtype}")
+    if not is_inexact(values.dtype) or not values.dtype.isnative:
+        return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    return values
+
+
+def _known_mask(data: Any, values: Array, mask: Any) -> Array:
+    """Tell which entries are known, in the words of each kind of array."""
+    if mask is not None:
+        known = np.asarray(mask)
+        if known.dtype != np.bool_ or known.shape != values.shape:
+            raise InputError(
+                f"mask must be a boolean array of shape {values.shape}, true where data is known, "
+                f"got {known.dtype} of shape {known.shape}"
+            )
+        return known
+    if isinstance(data, np.ma.MaskedArray):
+        return ~np.ma.getmaskarray(data)
+    return ~np.isnan(values)
+
+
+def _choose_holdout(size: int, share: float, rng: np.random.Generator) -> Array:
+    count = round(size * share)
+    if not 0 < share < 1 or not 0 < count < size:
+        raise InputError(
+            f"holdout must be a share of the {size} known entries, between 0 and 1 and leaving "
+            f"some on both sides, got {share}"
+        )
+    chosen = np.zeros(size, dtype=bool)
+    chosen[rng.permutation(size)[:count]] = True
+    return chosen
+
+
+# settings
+
+
+def _make_solver(
+    method: str | Solver[Any],
+    step: str | float | StepRule,
+    lead: int | Literal["auto"] | None,
+    order: Sequence[int] | None,
+    problem: Problem,
+) -> Solver[Any]:
+    if not isinstance(method, str):
+        if lead is not None or order is not None:
+            raise InputError("lead and order belong to the solver; set them there")
+        return method
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, or a solver, got {method!r}")
+    options: dict[str, Any] = {"step_rule": as_step(step)}
+    if lead is not None:
+        options["lead"] = lead if lead == "auto" else normalize_mode(lead, len(problem.shape))
+    if order is not None:
+        options["order"] = as_order(order, problem.rank)
+    allowed = {f.name for f in fields(METHODS[method])}
+    for name in options:
+        if name not in allowed:
+            raise InputError(f"method {method!r} has no {name}; leave it out")
+    if lead is not None and order is not None and options["order"][0] != options["lead"]:
+        raise InputError(
+            f"order must begin with the lead mode {options['lead']}, got {tuple(order)}; "
+            "give only one of the two"
+        )
+    solver: Solver[Any] = METHODS[method](**options)
+    return solver
+
+
+def _arrangement(solver: Solver[Any], problem: Problem) -> int:
+    """Choose the mode along which sampled entries are stored."""
+    if isinstance(solver, SMQRGD):
+        return solver.modes(problem)[0]
+    if isinstance(solver, SeMPIHT):
+        return as_order(solver.order, problem.rank)[0]
+    return int(np.argmax(problem.shape))  # the longest fibres: fewest of them
+
+
+def _as_checkpoint(
+    checkpoint: str | os.PathLike[str] | Checkpoint | None,
+) -> Checkpoint | None:
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return Checkpoint(checkpoint)
+
+
+def _check_start(start: str | Tucker, problem: Problem) -> None:
+    if isinstance(start, Tucker):
+        if start.shape != problem.shape or any(
+            s < r for s, r in zip(start.rank, problem.rank, strict=True)
+        ):
+            raise InputError(
+                f"a start must have shape {problem.shape} and at least rank {problem.rank}, got "
+                f"{start}"
+            )
+    elif start not in STARTS:
+        raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
+
+
+def _make_start(
+    start: str | Tucker, problem: Problem, rng: int | np.random.Generator | None
+) -> Tucker | None:
+    if isinstance(start, Tucker):
+        return start.astype(np.result_type(start.dtype, problem.dtype))
+    if start == "corrected":
+        return corrected_start(problem)
+    return random_start(problem, rng) if start == "random" else None
+
+
+def _check_reference(
+    truth: Tucker | Array | None, holdout: tuple[Operator, Array] | None, problem: Problem
+) -> None:
+    if truth is not None and truth.shape != problem.shape:
+        raise InputError(f"truth must have shape {problem.shape}, got {truth.shape}")
+    if holdout is not None:
+        operator, y = holdout
+        if operator.shape != problem.shape or np.shape(y) != (operator.size,):
+            raise InputError(
+                f"holdout must be an operator on tensors of shape {problem.shape} and its "
+                f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
+            )
+        if not (np.isfinite(y).all() and np.linalg.norm(y) > 0):
+            raise InputError("held-out measurements must be finite and not all zero")
+
+
+def _warn_about_data(problem: Problem) -> None:
+    """Say what the measurements cannot determine."""
+    needed = degrees_of_freedom(problem.shape, problem.rank)
+    if problem.operator.size < needed:
+        warnings.warn(
+            f"{problem.operator.size} measurements cannot determine a tensor of shape "
+            f"{problem.shape} and rank {problem.rank}, which has {needed} degrees of freedom; "
+            "lower the rank or measure more",
+            DataWarning,
+            stacklevel=3,
+        )
+    if not isinstance(problem.operator, Sampling):
+        return
+    for k, n in enumerate(problem.shape):
+        counts = np.bincount(problem.operator.fibres.coordinates(k), minlength=n)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            warnings.warn(
+                f"mode {k} has no observation at all at index {shown} ({len(empty)} of {n}); "
+                "what is filled in there is arbitrary",
+                DataWarning,
+                stacklevel=3,
+            )

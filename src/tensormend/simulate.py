@@ -1,0 +1,155 @@
+"""Random problems from a seed, as in the experiments of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array, as_rank, as_shape
+from tensormend.errors import InputError
+from tensormend.truncate import thosvd
+from tensormend.tucker import Tucker
+
+__all__ = [
+    "add_noise",
+    "conditioned_tucker",
+    "gaussian_tucker",
+    "noise_level",
+    "random_tucker",
+    "sample_indices",
+]
+
+Seed = int | np.random.Generator | None
+
+
+def _gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Array:
+    dtype = np.dtype(dtype)
+    draw = rng.standard_normal(tuple(shape))
+    if dtype.kind == "c":
+        draw = draw + 1j * rng.standard_normal(tuple(shape))
+    return draw.astype(dtype)
+
+
+def gaussian_tucker(
+    shape: Sequence[int], rank: int | Sequence[int], *, rng: Seed = None, dtype: Any = np.float64
+) -> Tucker:
+    """Truncate a Gaussian tensor by T-HOSVD: the paper's random tensor. Forms ``prod(shape)``."""
+    shape = as_shape(shape)
+    return thosvd(_gaussian(shape, np.random.default_rng(rng), dtype), as_rank(rank, shape))
+
+
+def random_tucker(
+    shape: Sequence[int], rank: int | Sequence[int], *, rng: Seed = None, dtype: Any = np.float64
+) -> Tucker:
+    """Gaussian core with uniformly random orthonormal factors: `gaussian_tucker` for large sizes.
+
+    The factors of `gaussian_tucker` are uniformly distributed too, and for sizes far above the
+    ranks its core is nearly as well conditioned as a Gaussian one.
+    """
+    shape = as_shape(shape)
+    rank, rng = as_rank(rank, shape), np.random.default_rng(rng)
+    core = _gaussian(rank, rng, dtype)
+    return Tucker(core, _uniform_factors(shape, rank, rng, dtype))
+
+
+def _uniform_factors(
+    shape: Sequence[int], rank: Sequence[int], rng: np.random.Generator, dtype: Any
+) -> tuple[Array, ...]:
+    return tuple(
+        np.linalg.qr(_gaussian((n, r), rng, dtype))[0] for n, r in zip(shape, rank, strict=True)
+    )
+
+
+def conditioned_tucker(
+    shape: Sequence[int], rank: int, condition: float, *, rng: Seed = None, dtype: Any = np.float64
+) -> Tucker:
+    """Order-3 tensor with condition number ``condition`` in mode 1, of the paper's experiment.
+
+    The core is ``S[j] = sigma[j_1] / sqrt(r)`` where ``j_0 + j_1 + j_2`` (each from 1, as the
+    paper counts) is divisible by ``r``, and 0 elsewhere, with ``sigma`` equispaced from 1 to
+    ``1 / condition``. Modes 0 and 2 then have condition number 1.
+    """
+    shape = as_shape(shape)
+    if len(shape) != 3:
+        raise InputError(f"the conditioning experiment has tensors of order 3, got shape {shape}")
+    if not condition >= 1 or (rank == 1 and condition != 1):
+        raise InputError(
+            f"condition must be 1 or more (and 1 for rank 1), got {condition} for rank {rank}"
+        )
+    ranks, rng = as_rank(rank, shape), np.random.default_rng(rng)
+    sigma = np.linspace(1, 1 / condition, rank)
+    j = np.arange(1, rank + 1)
+    support = (j[:, None, None] + j[None, :, None] + j[None, None, :]) % rank == 0
+    core = np.where(support, sigma[None, :, None] / math.sqrt(rank), 0.0)
+    return Tucker(core.astype(dtype), _uniform_factors(shape, ranks, rng, dtype))
+
+
+def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = None) -> Array:
+    """Draw distinct indices uniformly at random, sorted in C order, as an ``m x d`` array.
+
+    ``amount`` is a share of all entries if it is a float, a count if it is an int. Memory is
+    proportional to the number of indices drawn, not to the number of entries.
+    """
+    shape = as_shape(shape)
+    total = math.prod(shape)
+    amount = float(amount) if isinstance(amount, float | np.floating) else int(amount)
+    wanted = amount * total if isinstance(amount, float) else amount
+    size = round(wanted) if math.isfinite(wanted) else 0
+    if not 1 <= size <= total:
+        raise InputError(
+            f"amount must be a share between 0 and 1 or a count between 1 and {total}, got {amount}"
+        )
+    if total > np.iinfo(np.int64).max:
+        raise InputError(f"sampling needs fewer than 2**63 entries in all, got shape {shape}")
+    flat = _sample_flat(total, size, np.random.default_rng(rng))
+    out = np.empty((size, len(shape)), dtype=np.int32 if max(shape) < 2**31 else np.int64)
+    for k in reversed(range(len(shape))):
+        flat, out[:, k] = np.divmod(flat, shape[k])
+    return out
+
+
+def _sample_flat(total: int, size: int, rng: np.random.Generator) -> Array:
+    """Distinct numbers below ``total``, sorted; any set of that size is equally likely.
+
+    Distinct values of independent draws are exchangeable, so stopping at a number of them, or
+    cutting a surplus at random, leaves a uniform subset.
+    """
+    if size > total // 8:
+        rare = min(size, total - size)
+        chosen = np.zeros(total, dtype=bool)  # a byte an entry, in proportion to the size
+        while rare > 0:
+            fresh = np.unique(rng.integers(0, total, rare))
+            fresh = fresh[~chosen[fresh]]
+            chosen[fresh] = True
+            rare -= len(fresh)
+        return np.flatnonzero(chosen if 2 * size <= total else ~chosen)
+    flat = np.empty(0, dtype=np.int64)
+    while len(flat) < size:
+        missing = size - len(flat)
+        fresh = rng.integers(0, total, missing + missing // 8 + 16)
+        flat = np.unique(np.concatenate([flat, fresh]))
+    if len(flat) > size:
+        keep = np.ones(len(flat), dtype=bool)
+        keep[rng.choice(len(flat), len(flat) - size, replace=False)] = False
+        flat = flat[keep]
+    return flat
+
+
+def noise_level(x: Tucker, snr: float) -> float:
+    """Return the standard deviation of the noise at a signal-to-noise ratio in dB.
+
+    The paper's ratio is ``10 log10(||T||^2 / (prod(n) sigma^2))``.
+    """
+    return x.norm() / math.sqrt(math.prod(x.shape)) * 10 ** (-snr / 20)
+
+
+def add_noise(y: Array, sigma: float, *, rng: Seed = None) -> Array:
+    """Add Gaussian noise of a standard deviation to measurements."""
+    y = np.asarray(y)
+    y = y if y.dtype.kind in "fc" else y.astype(np.float64)
+    draw = _gaussian(y.shape, np.random.default_rng(rng), y.dtype)
+    weight = sigma / math.sqrt(2) if y.dtype.kind == "c" else sigma
+    return np.asarray(y + weight * draw, dtype=y.dtype)

@@ -1,0 +1,76 @@
+"""Step sizes: constant, and the normalized step of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import InputError
+
+__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step"]
+
+
+class StepRule(Protocol):
+    """A rule for the step along a direction ``d``.
+
+    ``squared_norm()`` is ``||d||^2`` and ``measure()`` is ``A(d)``; both are computed only if
+    called.
+    """
+
+    def __call__(
+        self, squared_norm: Callable[[], float], measure: Callable[[], Array]
+    ) -> float:  # pragma: no cover - a signature
+        """Return the step size."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConstantStep:
+    """The same step in every iteration, 1 in the paper."""
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.value) and self.value > 0):
+            raise InputError(f"a constant step must be a positive number, got {self.value}")
+
+    def __call__(self, squared_norm: Callable[[], float], measure: Callable[[], Array]) -> float:
+        """Return the value."""
+        del squared_norm, measure
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class NormalizedStep:
+    """The exact minimizer along the direction: ``||d||^2 / ||A(d)||^2``.
+
+    The direction is ``P(G)`` in the tangent space of the method, ``F(G)`` for hard thresholding.
+    """
+
+    def __call__(self, squared_norm: Callable[[], float], measure: Callable[[], Array]) -> float:
+        """Return the ratio, or 1 where the operator does not see the direction."""
+        measured = float(np.linalg.norm(measure())) ** 2
+        return squared_norm() / measured if measured > 0 else 1.0
+
+
+def as_step(step: str | float | StepRule) -> StepRule:
+    """Make a rule of ``"constant"`` (1), ``"normalized"``, a number, or a rule."""
+    if isinstance(step, str):
+        rules: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": NormalizedStep()}
+        if step not in rules:
+            raise InputError(
+                f"step must be one of {', '.join(map(repr, rules))} or a positive number, "
+                f"got {step!r}"
+            )
+        return rules[step]
+    if isinstance(step, int | float | np.number) and not isinstance(step, bool):
+        return ConstantStep(float(step))
+    if callable(step):
+        return step
+    raise InputError(
+        f"step must be 'constant', 'normalized', a positive number or a step rule, got {step!r}"
+    )

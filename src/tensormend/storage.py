@@ -1,0 +1,92 @@
+"""Files that are either whole or not there: named arrays in one ``.npz``, written and renamed."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import InputError
+
+__all__ = ["atomic_write", "check_folder", "load_arrays", "save_arrays"]
+
+# what the readers of archives and array headers raise on damaged bytes
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """Check that a file can be written where a path points, before any work is done for it."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"the folder of {target} does not exist; create {target.parent} first")
+    return target
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a temporary file beside ``path`` that takes its place when the block ends well."""
+    target = check_folder(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, Array]) -> None:
+    """Write named arrays to one uncompressed ``.npz`` file that says what kind it is."""
+    with atomic_write(path) as file:
+        np.savez(file, kind=np.array(kind), **dict(arrays))  # type: ignore[arg-type]
+
+
+def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Array]:
+    """Read the arrays of a file made by `save_arrays`, and refuse one of another kind."""
+    try:
+        with Path(path).open("rb") as file:  # np.load leaves its own file open if it fails
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            arrays = {name: archive[name] for name in archive.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("it holds other things than arrays")
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise InputError(
+            f"{os.fspath(path)} should be an .npz file written by tensormend, but cannot be read "
+            f"as one: {error}"
+        ) from error
+    found = str(arrays.pop("kind", ""))
+    if found != kind:
+        raise InputError(
+            f"{os.fspath(path)} should hold a {kind}, found {found or 'something else'}; "
+            "check the file name"
+        )
+    return arrays

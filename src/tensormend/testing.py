@@ -1,0 +1,211 @@
+"""Conformance checks that strangers can run on their own operators and solvers.
+
+Each raises `ConformanceError` with what was expected and what came, and returns nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array, norm
+from tensormend.errors import TensormendError
+from tensormend.manifold import ModeTangent, TuckerTangent
+from tensormend.operators import Operator, Sampling
+from tensormend.problem import Problem
+from tensormend.simulate import random_tucker
+from tensormend.solve import Checkpoint, Solver, solve
+from tensormend.stopping import Stop
+from tensormend.truncate import SparsePlusTucker, panel_svd
+from tensormend.tucker import Tucker
+
+__all__ = ["ConformanceError", "check_operator", "check_solver"]
+
+
+class ConformanceError(TensormendError, AssertionError):
+    """A class does not keep the promises of its contract."""
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConformanceError(message)
+
+
+def _close(got: Any, expected: Any, tol: float, what: str) -> None:
+    got, expected = np.asarray(got), np.asarray(expected)
+    _require(got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}")
+    off = norm(np.atleast_1d(got - expected))
+    size = max(norm(np.atleast_1d(expected)), 1e-300)
+    _require(off <= tol * size, f"{what}: off by {off / size:.2g} of its norm, allowed {tol:.2g}")
+
+
+def _draw(shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
+    z = rng.standard_normal(tuple(shape))
+    if dtype.kind == "c":
+        z = z + 1j * rng.standard_normal(tuple(shape))
+    return z.astype(dtype)
+
+
+def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
+    """Hold an operator to its contract: linearity, adjoint identity, overrides equal defaults."""
+    rng = np.random.default_rng(seed)
+    shape, dtype = operator.shape, np.dtype(operator.dtype)
+    tol = 1e3 * float(np.finfo(dtype).eps) * np.sqrt(np.prod(shape))
+    x, z = _draw(shape, dtype, rng), _draw(shape, dtype, rng)
+    y = _draw((operator.size,), dtype, rng)
+    seen = operator.forward(x)
+    _require(seen.shape == (operator.size,), f"forward gives shape {seen.shape}")
+    _close(operator.forward(2 * x + z), 2 * seen + operator.forward(z), tol, "linearity")
+    back = operator.adjoint(y)
+    _require(back.shape == shape, f"adjoint gives shape {back.shape}, expected {shape}")
+    gap = abs(complex(np.vdot(y, seen)) - complex(np.vdot(back, x)))
+    _require(
+        gap <= tol * norm(y) * norm(seen),
+        f"adjoint identity <y, Ax> = <A*y, x>: off by {gap}",
+    )
+    _check_overrides(operator, y, rank, tol, rng)
+
+
+def _check_overrides(
+    operator: Operator, y: Array, rank: int, tol: float, rng: np.random.Generator
+) -> None:
+    ranks = tuple(min(rank, n) for n in operator.shape)
+    x = random_tucker(operator.shape, ranks, rng=rng, dtype=operator.dtype)
+    _close(operator.forward(x), operator.forward(x.dense()), tol, "forward of a Tucker")
+    pulls = [
+        pull(operator, x, y, want_residual=True)
+        for pull in (type(operator).pullback, Operator.pullback)
+    ]
+    _close(pulls[0].loss, pulls[1].loss, tol, "loss of pullback")
+    _close(pulls[0].core, pulls[1].core, tol, "core of pullback")
+    _close(pulls[0].residual, pulls[1].residual, tol, "residual of pullback")
+    tangent = TuckerTangent.from_pullback(x, pulls[1].core, pulls[1].factors)
+    _close(
+        operator.forward_tangent(tangent),
+        operator.forward(tangent.as_tucker().dense()),
+        tol,
+        "forward of a Tucker tangent",
+    )
+    for k in range(len(operator.shape)):
+        _close(pulls[0].factors[k], pulls[1].factors[k], tol, f"factor {k} of pullback")
+        _check_mode(operator, x, y, k, tol, rng)
+    for low_rank in (None, x):
+        shifted = operator.shifted(low_rank, 0.5, y)
+        dense = shifted.dense() if isinstance(shifted, SparsePlusTucker) else shifted
+        expected = 0.5 * operator.adjoint(y) + (0 if low_rank is None else low_rank.dense())
+        _close(dense, expected, tol, "shifted")
+    for k in range(len(operator.shape)):
+        other, moved = operator.arrange(y, k, 1)
+        _close(norm(moved), norm(y), tol, "measurements of arrange")
+        _close(other.adjoint(moved), operator.adjoint(y), tol, "adjoint of arrange")
+
+
+def _check_mode(
+    operator: Operator, x: Tucker, y: Array, mode: int, tol: float, rng: np.random.Generator
+) -> None:
+    columns = int(np.prod(operator.shape)) // operator.shape[mode]
+    r = min(x.rank[mode], columns)
+    left = np.linalg.qr(_draw((operator.shape[mode], r), operator.dtype, rng))[0]
+    right, panel = (_draw((columns, r), operator.dtype, rng) for _ in range(2))
+    rows = panel_svd(left, panel)[2]
+    got, expected = (
+        f(operator, mode, left, right, rows, y)
+        for f in (type(operator).mode_products, Operator.mode_products)
+    )
+    _close(got.loss, expected.loss, tol, f"loss of mode_products, mode {mode}")
+    _close(got.across, expected.across, tol, f"across of mode_products, mode {mode}")
+    _close(got.along, expected.along, tol, f"along of mode_products, mode {mode}")
+    tangent = ModeTangent.from_products(mode, left, rows, expected.across, expected.along)
+    _close(
+        operator.forward_tangent(tangent),
+        operator.forward(tangent.dense(operator.shape)),
+        tol,
+        f"forward of a tangent of mode {mode}",
+    )
+
+
+def check_solver(
+    make: Callable[[], Solver[Any]], problem: Problem, *, n_iter: int = 6, tol: float = 1e-6
+) -> None:
+    """Hold a solver to its contract, on a problem that it can make progress on.
+
+    `step` is pure, the rank is kept, a run cut in two equals the whole run bit for bit, scaling
+    the data scales the answer, and permuting the modes of sampled data permutes the answer of a
+    run to convergence.
+
+    Parameters
+    ----------
+    make : returns the solver, anew for every check
+    problem : what to run it on; permutation is checked where its operator is a `Sampling`
+    n_iter : iterations of the runs that are compared step by step
+    tol : relative tolerance of scaling and permutation, which change the order of summation
+    """
+    solver = make()
+    stop = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter)
+    whole = solve(problem, solver, stop=stop)
+    _require(len(whole.trace) == whole.n_iter + 1, "the trace has one row per iteration and start")
+    _require(whole.x.rank == problem.rank, f"rank {whole.x.rank}, expected {problem.rank}")
+    for u in whole.x.factors:
+        _close(u.conj().T @ u, np.eye(u.shape[1]), 1e-5, "orthonormality of the factors")
+    _check_pure(solver, problem)
+    _check_resume(make, problem, whole.x, n_iter)
+    scaled = Problem(problem.operator, problem.y * problem.y.dtype.type(8), problem.rank)
+    _close_tensors(solve(scaled, make(), stop=stop).x, whole.x * 8, tol, "scaling the data")
+    if isinstance(problem.operator, Sampling):
+        _check_permutation(make, problem, problem.operator, tol)
+
+
+def _close_tensors(x: Tucker, expected: Tucker, tol: float, what: str) -> None:
+    off = x.distance(expected) / expected.norm()
+    _require(off <= tol, f"{what}: off by {off:.2g} of the norm, allowed {tol:.2g}")
+
+
+def _check_permutation(
+    make: Callable[[], Solver[Any]], problem: Problem, sampling: Sampling, tol: float
+) -> None:
+    """Solve with the modes in reverse; the limit, not the path, is what must agree."""
+    modes = tuple(reversed(range(len(problem.shape))))
+    moved = Sampling(
+        tuple(problem.shape[k] for k in modes),
+        sampling.indices[:, modes],
+        scale=sampling.scale,
+        dtype=sampling.dtype,
+    )
+    ranks = tuple(problem.rank[k] for k in modes)
+    stop = Stop(tol=tol / 100, max_iter=1000)
+    there = solve(problem, make(), stop=stop)
+    back = solve(Problem(moved, problem.y, ranks), make(), stop=stop)
+    _require(there.success and back.success, "the problem was not solved in both mode orders")
+    _close_tensors(back.x.permute(modes), there.x, tol, "permuting the modes")
+
+
+def _check_pure(solver: Solver[Any], problem: Problem) -> None:
+    state = solver.init(problem, None)
+    before = {name: array.copy() for name, array in solver.save(state).items()}
+    first, second = solver.step(problem, state), solver.step(problem, state)
+    for name, array in solver.save(state).items():
+        same = np.array_equal(array, before[name], equal_nan=True)
+        _require(same, f"step changed {name} of the state it was given")
+    _require(first.loss == second.loss, "step gave two answers to the same state")
+    for name, array in solver.save(first).items():
+        same = np.array_equal(array, solver.save(second)[name], equal_nan=True)
+        _require(same, f"step gave two answers to the same state: {name} differs")
+
+
+def _check_resume(
+    make: Callable[[], Solver[Any]], problem: Problem, whole: Tucker, n_iter: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.npz"
+        half = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter // 2)
+        full = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter)
+        solve(problem, make(), stop=half, checkpoint=Checkpoint(path, every=n_iter + 1))
+        resumed = solve(problem, make(), stop=full, resume=path)
+    _require(resumed.n_iter == n_iter, f"a resumed run made {resumed.n_iter} of {n_iter} steps")
+    for name, array in resumed.x.as_arrays().items():
+        same = np.array_equal(array, whole.as_arrays()[name])
+        _require(same, f"a run cut in two and continued differs from the whole run in {name}")

@@ -1,0 +1,198 @@
+"""The paper's theory: constants and bounds of both theorems, and the isometry they rest on.
+
+The paper's first mode is mode 0 here. ``ric`` is the first-mode restricted isometry constant
+``R_{3 r_1}`` of the operator, ``rank`` is ``r_1``, ``condition`` is ``kappa_1`` and ``order`` is
+``d``. Where a mode other than the first leads, its rank and condition number take their place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tensormend.algebra import Array, norm, normalize_mode
+from tensormend.errors import InputError
+from tensormend.operators import Operator
+from tensormend.truncate import leading_subspace
+from tensormend.tucker import Tucker
+
+__all__ = [
+    "IsometryEstimate",
+    "condition_number",
+    "contraction",
+    "error_bound",
+    "estimate_isometry",
+    "sufficient_isometry",
+]
+
+Step = Literal["constant", "normalized"]
+
+
+def _check_step(step: str) -> None:
+    if step not in ("constant", "normalized"):
+        raise InputError(
+            f"step must be 'constant' (the paper's first theorem) or 'normalized' (its second), "
+            f"got {step!r}"
+        )
+
+
+def condition_number(x: Tucker | Array, mode: int, rank: int | None = None) -> float:
+    """Condition number ``kappa_k = sigma_1 / sigma_r`` of the unfolding along a mode.
+
+    ``rank`` is the number of singular values that count: for a `Tucker` all it has, for an array
+    those above rounding.
+
+    >>> condition_number(np.diag([4.0, 2.0, 0.0]), 0)
+    2.0
+    """
+    if isinstance(x, Tucker):
+        s = x.singular_values(mode)
+    else:
+        matrix = np.moveaxis(x, normalize_mode(mode, x.ndim), 0).reshape(x.shape[mode], -1)
+        s = np.linalg.svd(matrix, compute_uv=False)
+        s = s[s > max(matrix.shape) * np.finfo(x.dtype).eps * s[0]]
+    if rank is not None:
+        if not 1 <= rank <= len(s):
+            raise InputError(f"rank must lie between 1 and {len(s)} in mode {mode}, got {rank}")
+        s = s[:rank]
+    if len(s) == 0 or s[-1] == 0:
+        return math.inf
+    return float(s[0] / s[-1])
+
+
+def contraction(step: Step, ric: float, rank: int, condition: float, order: int) -> float:
+    """Contraction factor: ``gamma_1`` for the constant step 1, ``gamma_2`` for the normalized.
+
+    ``gamma_1 = R (8 sqrt(r) kappa ((sqrt(d-1) + 1)(R + 2) + R) + sqrt(d) + 3)`` and
+    ``gamma_2 = 2R / (1-R) (4 sqrt(r) kappa (2 (sqrt(d-1) + 1) + R) + sqrt(d) + 2)``.
+
+    >>> round(contraction("constant", 0.01, 1, 1.0, 2), 4)
+    0.3665
+    """
+    _check_step(step)
+    if not 0 <= ric < 1:
+        raise InputError(f"a restricted isometry constant lies in [0, 1), got {ric}")
+    a, b = math.sqrt(rank) * condition, math.sqrt(order - 1) + 1
+    if step == "constant":
+        return ric * (8 * a * (b * (ric + 2) + ric) + math.sqrt(order) + 3)
+    return 2 * ric / (1 - ric) * (4 * a * (2 * b + ric) + math.sqrt(order) + 2)
+
+
+def sufficient_isometry(step: Step, rank: int, condition: float, order: int) -> float:
+    """Bound on ``R_{3 r_1}`` below which the theorem guarantees recovery.
+
+    ``min(1/2, 1 / ((20 sqrt(d-1) + 24) sqrt(r) kappa + sqrt(d) + 3))`` for the constant step and
+    ``min(1/2, 1 / ((32 sqrt(d-1) + 40) sqrt(r) kappa + 4 sqrt(d) + 8))`` for the normalized one.
+    """
+    _check_step(step)
+    a, b = math.sqrt(rank) * condition, math.sqrt(order - 1)
+    if step == "constant":
+        return min(0.5, 1 / ((20 * b + 24) * a + math.sqrt(order) + 3))
+    return min(0.5, 1 / ((32 * b + 40) * a + 4 * math.sqrt(order) + 8))
+
+
+def error_bound(
+    step: Step, n_iter: int, ric: float, rank: int, condition: float, order: int
+) -> float:
+    """Bound of the theorem on ``||X^k - T|| / ||T||`` after ``k = n_iter >= 1`` iterations.
+
+    ``(sqrt(d) + 1)(5/2 sqrt(d-1) + 3) gamma_1^(k-1)`` or
+    ``(sqrt(d) + 1)(8 sqrt(d-1) + 10) gamma_2^(k-1)``. For the start, ``k = 0``, it is that of the
+    paper's lemma on the spectral start, ``2 (sqrt(d-1) + 1) R``.
+    """
+    gamma = contraction(step, ric, rank, condition, order)
+    b = math.sqrt(order - 1)
+    if n_iter == 0:
+        return 2 * (b + 1) * ric
+    front = 2.5 * b + 3 if step == "constant" else 8 * b + 10
+    return (math.sqrt(order) + 1) * front * gamma ** (n_iter - 1)
+
+
+@dataclass(frozen=True)
+class IsometryEstimate:
+    """What test tensors of a mode rank show of an operator.
+
+    ``lower`` and ``upper`` are the smallest and largest ``||A(Z)||^2 / ||Z||^2`` met; the
+    restricted isometry constant is at least ``value``.
+    """
+
+    lower: float
+    upper: float
+
+    @property
+    def value(self) -> float:
+        """Lower bound of the restricted isometry constant."""
+        return max(1 - self.lower, self.upper - 1)
+
+
+def estimate_isometry(
+    operator: Operator,
+    rank: int,
+    *,
+    mode: int = 0,
+    n_random: int = 20,
+    n_starts: int = 2,
+    n_iter: int = 100,
+    rng: int | np.random.Generator | None = None,
+) -> IsometryEstimate:
+    """Estimate from below the restricted isometry constant of a mode rank.
+
+    Random tensors ``Z`` with ``rank(M_mode(Z)) <= rank`` come first; then the ratio
+    ``||A(Z)||^2 / ||Z||^2`` is driven up and down by power iterations on ``A*A`` and on
+    ``c I - A*A``, each followed by a truncation to the rank. Every tensor met is a witness, so the
+    result is a true lower bound however far the iterations got. Where the rank is the full size
+    of the mode the iterations converge to the extreme eigenvalues of ``A*A``.
+
+    Works on dense tensors, so it is for moderate sizes.
+    """
+    mode = normalize_mode(mode, len(operator.shape))
+    if not 1 <= rank <= operator.shape[mode]:
+        raise InputError(
+            f"rank must lie between 1 and {operator.shape[mode]}, the size of mode {mode}, "
+            f"got {rank}"
+        )
+    generator = np.random.default_rng(rng)
+    ratios: list[float] = []
+
+    def restrict(z: Array) -> Array:
+        if rank < operator.shape[mode]:
+            matrix = np.moveaxis(z, mode, 0).reshape(operator.shape[mode], -1)
+            u = leading_subspace(matrix, rank)
+            folded = (u @ (u.conj().T @ matrix)).reshape(np.moveaxis(z, mode, 0).shape)
+            z = np.moveaxis(folded, 0, mode)
+        return z / norm(z)
+
+    def draw() -> Array:
+        z = generator.standard_normal(operator.shape)
+        if operator.dtype.kind == "c":
+            z = z + 1j * generator.standard_normal(operator.shape)
+        return restrict(z.astype(operator.dtype))
+
+    def visit(z: Array) -> Array:
+        seen = operator.forward(z)
+        ratios.append(norm(seen) ** 2)
+        return operator.adjoint(seen)
+
+    for _ in range(n_random):
+        visit(draw())
+    for _ in range(n_starts):
+        z = draw()
+        for _ in range(n_iter):
+            image = visit(z)
+            if norm(image) == 0:
+                break
+            z = restrict(image)
+        visit(z)
+    top = max(ratios)
+    for _ in range(n_starts):
+        z = draw()
+        for _ in range(n_iter):
+            image = top * z - visit(z)
+            if norm(image) == 0:
+                break
+            z = restrict(image)
+        visit(z)
+    return IsometryEstimate(min(ratios), max(ratios))

@@ -1,0 +1,311 @@
+"""The Tucker value: a tensor kept as a core and one factor matrix per mode."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    check_memory,
+    is_inexact,
+    matricize,
+    multi_mode_product,
+    norm,
+    normalize_mode,
+)
+from tensormend.errors import InputError
+from tensormend.fibres import check_indices
+from tensormend.storage import load_arrays, save_arrays
+
+__all__ = ["Tucker", "degrees_of_freedom"]
+
+CHUNK_BYTES = 2**25  # working memory of one block of entries
+
+
+@dataclass(frozen=True, eq=False)
+class Tucker:
+    """A tensor ``C ×_0 U_0 ×_1 ... ×_{d-1} U_{d-1}`` in factored form.
+
+    Parameters
+    ----------
+    core : array of shape ``(r_0, ..., r_{d-1})``
+    factors : one matrix ``n_k x r_k`` per mode, not necessarily orthonormal
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = Tucker(rng.standard_normal((2, 2, 2)), [rng.standard_normal((n, 2)) for n in (4, 5, 6)])
+    >>> x.shape, x.rank
+    ((4, 5, 6), (2, 2, 2))
+    >>> bool(np.allclose(x[3, :, 5], x.dense()[3, :, 5]))
+    True
+    """
+
+    core: Array
+    factors: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        core = np.asarray(self.core)
+        factors = tuple(np.asarray(u) for u in self.factors)
+        if core.ndim < 2 or core.size == 0 or len(factors) != core.ndim:
+            raise InputError(
+                f"a Tucker tensor needs a core of order 2 or more that is not empty, and one "
+                f"factor per mode, got a core of shape {core.shape} and {len(factors)} factors"
+            )
+        for k, u in enumerate(factors):
+            if u.ndim != 2 or u.shape[1] != core.shape[k] or u.shape[0] < 1:
+                raise InputError(
+                    f"factor {k} must be a matrix with {core.shape[k]} columns, as the core has in "
+                    f"that mode, got shape {u.shape}"
+                )
+        for part in (core, *factors):
+            if part.dtype.kind not in "biufc":
+                raise InputError(f"core and factors must hold numbers, got {part.dtype}")
+        dtype = np.result_type(core, *factors)
+        if not is_inexact(dtype):
+            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+        # one memory layout: equal tensors give equal bits in every later product
+        object.__setattr__(self, "core", np.ascontiguousarray(core, dtype=dtype))
+        contiguous = tuple(np.ascontiguousarray(u, dtype=dtype) for u in factors)
+        object.__setattr__(self, "factors", contiguous)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(u.shape[0] for u in self.factors)
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Shape of the core: an upper bound of the multilinear rank."""
+        return self.core.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of modes."""
+        return self.core.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of core and factors."""
+        return self.core.dtype
+
+    def __repr__(self) -> str:
+        return f"Tucker(shape={self.shape}, rank={self.rank}, dtype={self.dtype})"
+
+    def astype(self, dtype: Any) -> Tucker:
+        """Convert core and factors to another data type."""
+        return Tucker(self.core.astype(dtype), tuple(u.astype(dtype) for u in self.factors))
+
+    # entries, slices, the whole
+
+    def entries(self, indices: Any) -> Array:
+        """Values at an ``m x d`` array of indices (one index tuple counts as one row).
+
+        Costs ``O(m prod(r))`` and a fixed amount of working memory.
+        """
+        indices = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
+        values = np.empty(len(indices), dtype=self.dtype)
+        width = self.core.size * self.dtype.itemsize
+        block = max(1, CHUNK_BYTES // width)
+        for first in range(0, len(indices), block):
+            rows = indices[first : first + block]
+            part = self.factors[0][rows[:, 0]] @ self.core.reshape(self.rank[0], -1)
+            for k in range(1, self.ndim):
+                part = part.reshape(len(rows), self.rank[k], -1)
+                part = np.einsum("na,nab->nb", self.factors[k][rows[:, k]], part)
+            values[first : first + block] = part[:, 0]
+        return values
+
+    def __getitem__(self, key: Any) -> Any:
+        """Dense values of a slice, from integers, slices and an ellipsis, as NumPy has them."""
+        factors = list(self.factors)
+        keys = self._expand_key(key)
+        dropped = []
+        for k, part in enumerate(keys):
+            if isinstance(part, slice):
+                factors[k] = factors[k][part]
+            else:
+                where = int(part)
+                if not -self.shape[k] <= where < self.shape[k]:
+                    raise IndexError(
+                        f"index {where} is out of bounds for mode {k} of size {self.shape[k]}"
+                    )
+                where %= self.shape[k]
+                factors[k] = factors[k][where : where + 1]
+                dropped.append(k)
+        sizes = tuple(len(u) for u in factors)
+        check_memory(sizes, self.dtype, DEFAULT_MEMORY_LIMIT, "the slice")
+        if 0 in sizes:
+            out = np.empty(sizes, dtype=self.dtype)
+        else:
+            out = multi_mode_product(self.core, factors)
+        out = np.squeeze(out, axis=tuple(dropped))
+        return out if out.ndim else out[()]
+
+    def _expand_key(self, key: Any) -> tuple[Any, ...]:
+        keys = key if isinstance(key, tuple) else (key,)
+        for part in keys:
+            if part is not Ellipsis and (
+                isinstance(part, bool) or not isinstance(part, slice | int | np.integer)
+            ):
+                raise InputError(
+                    f"slices take integers, slices and an ellipsis, got {type(part).__name__}; "
+                    "use x.entries(indices) for scattered entries"
+                )
+        n_ellipses = sum(part is Ellipsis for part in keys)
+        if len(keys) - n_ellipses > self.ndim or n_ellipses > 1:
+            raise IndexError(f"too many indices for a tensor with {self.ndim} modes: {key}")
+        if not n_ellipses:
+            keys = (*keys, Ellipsis)
+        at = keys.index(Ellipsis)
+        fill = (slice(None),) * (self.ndim - len(keys) + 1)
+        return (*keys[:at], *fill, *keys[at + 1 :])
+
+    def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+        """Form the whole array, or refuse if it would take more bytes than the limit."""
+        check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
+        return multi_mode_product(self.core, self.factors)
+
+    # algebra in factored form
+
+    def inner(self, other: Tucker) -> Any:
+        """Inner product ``sum(conj(self) * other)`` without forming either tensor."""
+        self._check_same_shape(other)
+        overlaps = [u.conj().T @ w for u, w in zip(self.factors, other.factors, strict=True)]
+        return np.vdot(self.core, multi_mode_product(other.core, overlaps))
+
+    def norm(self) -> float:
+        """Frobenius norm without forming the tensor."""
+        return norm(self.orthonormal().core)
+
+    def distance(self, other: Tucker | Array) -> float:
+        """Frobenius norm of the difference, free of cancellation.
+
+        Both tensors are written in one orthonormal basis per mode, so a difference far below
+        ``sqrt(eps)`` of either norm still comes out right.
+        """
+        if not isinstance(other, Tucker):
+            other = np.asarray(other)
+            if other.shape != self.shape:
+                raise InputError(
+                    f"both tensors must have one shape, got {self.shape} and {other.shape}"
+                )
+            return norm(self.dense() - other)
+        self._check_same_shape(other)
+        mine: list[Array] = []
+        theirs: list[Array] = []
+        for u, w in zip(self.factors, other.factors, strict=True):
+            triangle = np.asarray(np.linalg.qr(np.hstack([u, w]), mode="r"))
+            mine.append(triangle[:, : u.shape[1]])
+            theirs.append(triangle[:, u.shape[1] :])
+        return norm(multi_mode_product(self.core, mine) - multi_mode_product(other.core, theirs))
+
+    def __add__(self, other: Tucker) -> Tucker:
+        if not isinstance(other, Tucker):
+            return NotImplemented
+        self._check_same_shape(other)
+        core = np.zeros(
+            tuple(r + s for r, s in zip(self.rank, other.rank, strict=True)),
+            dtype=np.result_type(self.dtype, other.dtype),
+        )
+        core[tuple(slice(0, r) for r in self.rank)] = self.core
+        core[tuple(slice(r, None) for r in self.rank)] = other.core
+        return Tucker(core, tuple(map(np.hstack, zip(self.factors, other.factors, strict=True))))
+
+    def __mul__(self, scalar: Any) -> Tucker:
+        if not np.isscalar(scalar):
+            return NotImplemented
+        return Tucker(self.core * scalar, self.factors)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Tucker:
+        return Tucker(-self.core, self.factors)
+
+    def __sub__(self, other: Tucker) -> Tucker:
+        if not isinstance(other, Tucker):
+            return NotImplemented
+        return self + (-other)
+
+    def orthonormal(self) -> Tucker:
+        """Return the same tensor with orthonormal factors.
+
+        A factor with more columns than rows loses the surplus, and the core with it.
+        """
+        bases, triangles = zip(*(np.linalg.qr(u) for u in self.factors), strict=True)
+        return Tucker(multi_mode_product(self.core, triangles), bases)
+
+    def singular_values(self, mode: int) -> Array:
+        """Singular values of the unfolding along a mode, at most ``r_mode`` of them."""
+        mode = normalize_mode(mode, self.ndim)
+        core = matricize(self.orthonormal().core, mode)
+        return np.linalg.svd(core, compute_uv=False)[: self.rank[mode]]
+
+    def multilinear_rank(self, tol: float | None = None) -> tuple[int, ...]:
+        """Numerical multilinear rank; ``tol`` is relative to the largest singular value."""
+        ranks = []
+        for k in range(self.ndim):
+            s = self.singular_values(k)
+            floor = max(self.shape) * float(np.finfo(self.dtype).eps) if tol is None else tol
+            ranks.append(int(np.sum(s > floor * s[0])) if s[0] > 0 else 0)
+        return tuple(ranks)
+
+    def permute(self, modes: Sequence[int]) -> Tucker:
+        """Reorder the modes: mode ``k`` of the result is mode ``modes[k]`` of this tensor."""
+        order = tuple(normalize_mode(k, self.ndim) for k in modes)
+        if sorted(order) != list(range(self.ndim)):
+            raise InputError(f"modes must name each of {self.ndim} modes once, got {tuple(modes)}")
+        return Tucker(self.core.transpose(order), tuple(self.factors[k] for k in order))
+
+    def _check_same_shape(self, other: Tucker) -> None:
+        if self.shape != other.shape:
+            raise InputError(
+                f"both tensors must have one shape, got {self.shape} and {other.shape}"
+            )
+
+    # files
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return core and factors by name."""
+        return {"core": self.core, **{f"factor_{k}": u for k, u in enumerate(self.factors)}}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Tucker:
+        """Return the tensor of which `as_arrays` was made."""
+        try:
+            core = arrays["core"]
+            return cls(core, tuple(arrays[f"factor_{k}"] for k in range(core.ndim)))
+        except KeyError as error:
+            raise InputError(
+                f"a Tucker tensor needs a core and one factor per mode, misses {error}"
+            ) from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write core and factors to an ``.npz`` file, whole or not at all."""
+        save_arrays(path, "Tucker tensor", self.as_arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tucker:
+        """Read a tensor written by `save`."""
+        return cls.from_arrays(load_arrays(path, "Tucker tensor"))
+
+    @property
+    def n_parameters(self) -> int:
+        """Degrees of freedom of a tensor of this shape and rank."""
+        return degrees_of_freedom(self.shape, self.rank)
+
+
+def degrees_of_freedom(shape: Sequence[int], rank: Sequence[int]) -> int:
+    """Dimension of the manifold of tensors of a multilinear rank: ``prod(r) + sum(r (n - r))``.
+
+    >>> degrees_of_freedom((100, 100, 100), (5, 5, 5))
+    1550
+    """
+    return math.prod(rank) + sum(r * (n - r) for n, r in zip(shape, rank, strict=True))

@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tensormend import kernels
+from tensormend.fibres import Fibres
+from tensormend.kernels import reference
+
+Array = NDArray[Any]
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+THREADS = (1, 2, 3, 7)
+
+# Two orders of summation of up to some hundred thousand terms of either sign differ by the square
+# root of that many roundings of the largest sum.
+ROUNDINGS = 500
+
+needs_native = pytest.mark.skipif(
+    not kernels.is_native, reason="the compiled kernels were not built"
+)
+
+
+def random_values(rng: np.random.Generator, shape: Any, dtype: str) -> Array:
+    values = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        return np.asarray(values + 1j * rng.standard_normal(shape)).astype(dtype)
+    return np.asarray(values).astype(dtype)
+
+
+@dataclass
+class Case:
+    """Sampled entries with values, a Tucker tensor, and the factors of one unfolding."""
+
+    fibres: Fibres
+    y: Array
+    core: Array
+    factors: list[Array]
+    left: Array
+    right: Array
+    rows: Array
+
+    @classmethod
+    def draw(
+        cls,
+        shape: tuple[int, ...],
+        ranks: tuple[int, ...],
+        indices: Array,
+        dtype: str,
+        lead: int = -1,
+        seed: int = 0,
+        max_columns: int = 10**6,
+    ) -> Case:
+        rng = np.random.default_rng(seed)
+        fibres, _ = Fibres.build(shape, indices, lead)
+        tree_ranks = [ranks[k] for k in fibres.modes]
+        n_columns = fibres.n_columns if fibres.n_columns <= max_columns else 0
+        rank = tree_ranks[-1]
+        return cls(
+            fibres,
+            random_values(rng, fibres.size, dtype),
+            random_values(rng, tree_ranks, dtype),
+            [
+                random_values(rng, (shape[k], r), dtype)
+                for k, r in zip(fibres.modes, tree_ranks, strict=True)
+            ],
+            random_values(rng, (shape[fibres.lead], rank), dtype),
+            random_values(rng, (n_columns, rank), dtype),
+            random_values(rng, (n_columns, rank), dtype),
+        )
+
+    @property
+    def tree(self) -> tuple[Any, ...]:
+        return self.fibres.nodes, self.fibres.starts, self.fibres.leaves
+
+    @property
+    def matrix(self) -> tuple[Array, Array, Array]:
+        return self.fibres.columns, self.fibres.starts[-1], self.fibres.leaves
+
+    def tucker_values(self, module: Any, **options: Any) -> list[Any]:
+        return [module.tucker_values(*self.tree, self.core, self.factors, **options)]
+
+    def tucker_pullback(self, module: Any, **options: Any) -> list[Any]:
+        loss, core, factors, residual = module.tucker_pullback(
+            *self.tree, self.y, self.core, self.factors, want_residual=True, **options
+        )
+        return [loss, core, *factors, residual]
+
+    def mode_values(self, module: Any, **options: Any) -> list[Any]:
+        return [module.mode_values(*self.matrix, self.left, self.right, **options)]
+
+    def mode_pass(self, module: Any, **options: Any) -> list[Any]:
+        return list(
+            module.mode_pass(*self.matrix, self.y, self.left, self.right, self.rows, **options)
+        )
+
+    def gram_pass(self, module: Any, **options: Any) -> list[Any]:
+        return [module.gram_pass(*self.matrix[1:], self.y, self.left, **options)]
+
+
+RUNS: list[Callable[..., list[Any]]] = [
+    Case.tucker_values,
+    Case.tucker_pullback,
+    Case.mode_values,
+    Case.mode_pass,
+    Case.gram_pass,
+]
+HYPERSPARSE_RUNS = [Case.tucker_values, Case.tucker_pullback, Case.gram_pass]
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 18) -> Case:
+    order = draw(st.integers(2, 5))
+    shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=order, max_size=order)))
+    ranks = [draw(st.integers(1, 4)) for _ in shape]
+    lead = draw(st.integers(0, order - 1))
+    # Ranks beyond the specialised ones for the lead mode, where the specialisation is.
+    ranks[lead] = draw(st.integers(1, max_rank))
+    seed = draw(st.integers(0, 2**32 - 1))
+    total = math.prod(shape)
+    size = draw(st.integers(1, min(total, 500)))
+    flat = np.random.default_rng(seed).choice(total, size, replace=False)
+    indices = np.stack(np.unravel_index(flat, shape), axis=1)
+    return Case.draw(shape, tuple(ranks), indices, draw(st.sampled_from(DTYPES)), lead, seed)
+
+
+def assert_close(found: list[Any], expected: list[Any], dtype: Any) -> None:
+    assert len(found) == len(expected)
+    eps = float(np.finfo(dtype).eps)
+    for a, b in zip(found, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        if isinstance(b, np.ndarray):
+            assert a.dtype == dtype
+        scale = max(float(np.max(np.abs(b), initial=0.0)), 1.0)
+        np.testing.assert_allclose(a, b, rtol=0, atol=ROUNDINGS * eps * scale)
+
+
+def many_entries(dtype: str, lead: int = -1, rank: int = 5) -> Case:
+    shape, size = (60, 70, 80), 200_000
+    flat = np.random.default_rng(1).choice(math.prod(shape), size, replace=False)
+    indices = np.stack(np.unravel_index(flat, shape), axis=1)
+    return Case.draw(shape, (3, rank, 4) if lead == 1 else (3, 4, rank), indices, dtype, lead)
+
+
+def skewed(dtype: str) -> Case:
+    """One fibre holds most entries, and so spans several chunks' worth of them."""
+    shape, rng = (30, 40, 150_000), np.random.default_rng(2)
+    long = np.stack([np.full(140_000, 7), np.full(140_000, 11), np.arange(140_000)], axis=1)
+    flat = rng.choice(math.prod(shape), 60_000, replace=False)
+    short = np.stack(np.unravel_index(flat, shape), axis=1)
+    return Case.draw(shape, (2, 3, 2), np.unique(np.concatenate([long, short]), axis=0), dtype)
+
+
+def hypersparse(dtype: str) -> Case:
+    shape = (50_000, 50_000, 50_000)
+    indices = np.random.default_rng(3).integers(0, 50_000, size=(200_000, 3))
+    return Case.draw(shape, (2, 3, 4), np.unique(indices, axis=0), dtype, max_columns=0)
+
+
+@needs_native
+@pytest.mark.parametrize("run", RUNS)
+@given(case=cases())
+def test_native_matches_reference(run: Callable[..., list[Any]], case: Case) -> None:
+    from tensormend.kernels import _native
+
+    assert_close(run(case, _native), run(case, reference), case.y.dtype)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("make", [many_entries, skewed])
+def test_threads_do_not_change_a_bit(
+    make: Callable[[str], Case], run: Callable[..., list[Any]], dtype: str
+) -> None:
+    case = make(dtype)
+    check_threads(case, run)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("run", HYPERSPARSE_RUNS)
+def test_threads_do_not_change_a_bit_hypersparse(run: Callable[..., list[Any]], dtype: str) -> None:
+    check_threads(hypersparse(dtype), run)
+
+
+@needs_native
+@pytest.mark.parametrize("rank", [1, 16, 19])
+def test_threads_do_not_change_a_bit_other_lead(rank: int) -> None:
+    for run in RUNS:
+        check_threads(many_entries("float64", lead=1, rank=rank), run)
+
+
+@needs_native
+def test_chunks_cut_inside_slices() -> None:
+    # Two slices and many chunks: nearly every chunk begins and ends in the middle of a slice.
+    shape = (2, 900, 200)
+    indices = np.stack(np.unravel_index(np.arange(0, math.prod(shape)), shape), axis=1)
+    case = Case.draw(shape, (2, 3, 4), indices, "float64")
+    for run in RUNS:
+        check_threads(case, run)
+
+
+def check_threads(case: Case, run: Callable[..., list[Any]]) -> None:
+    from tensormend.kernels import _native
+
+    first = run(case, _native, threads=THREADS[0])
+    assert_close(first, run(case, reference), case.y.dtype)
+    for threads in THREADS[1:]:
+        for a, b in zip(first, run(case, _native, threads=threads), strict=True):
+            assert np.array_equal(a, b)
+
+
+@settings(max_examples=50)
+@given(case=cases(max_size=4, max_rank=4))
+def test_reference_matches_dense(case: Case) -> None:
+    case.core, case.y = case.core.astype(complex), case.y.astype(complex)
+    case.factors = [factor.astype(complex) for factor in case.factors]
+    order = len(case.factors)
+    at = tuple(case.fibres.coordinates(k) for k in case.fibres.modes)
+    core_axes, axes = list(range(order)), list(range(order, 2 * order))
+
+    def multiply(tensor: Array, matrices: list[Array], skip: int | None = None) -> Array:
+        for k, matrix in enumerate(matrices):
+            if k != skip:
+                tensor = np.moveaxis(np.tensordot(matrix, tensor, axes=(1, k)), 0, k)
+        return tensor
+
+    operands: list[Any] = [case.core, core_axes]
+    for k, factor in enumerate(case.factors):
+        operands += [factor, [core_axes[k], axes[k]][::-1]]
+    x = np.einsum(*operands, axes)
+    assert_close(case.tucker_values(reference), [x[at]], complex)
+
+    residual = np.zeros(x.shape, dtype=complex)
+    residual[at] = case.y - x[at]
+    adjoints = [factor.conj().T for factor in case.factors]
+    gradients = []
+    for k in range(order):
+        others = [j for j in range(order) if j != k]
+        partial = multiply(residual, adjoints, skip=k)
+        gradients.append(np.tensordot(partial, case.core.conj(), axes=(others, others)))
+    loss = float(np.sum(np.abs(residual) ** 2))
+    expected = [loss, multiply(residual, adjoints), *gradients, residual[at]]
+    assert_close(case.tucker_pullback(reference), expected, complex)
+
+
+@settings(max_examples=50)
+@given(case=cases(max_size=4, max_rank=4))
+def test_mode_reference_matches_dense(case: Case) -> None:
+    case.y, case.left = case.y.astype(complex), case.left.astype(complex)
+    case.right, case.rows = case.right.astype(complex), case.rows.astype(complex)
+    columns = np.repeat(case.fibres.columns, np.diff(case.fibres.starts[-1]))
+    at = case.fibres.leaves, columns
+    x = case.left @ case.right.T
+    assert_close(case.mode_values(reference), [x[at]], complex)
+    residual = np.zeros(x.shape, dtype=complex)
+    residual[at] = case.y - x[at]
+    loss = float(np.sum(np.abs(residual) ** 2))
+    expected = [loss, residual.T @ case.left.conj(), residual @ case.rows.conj()]
+    assert_close(case.mode_pass(reference), expected, complex)
+    entries = np.zeros(x.shape, dtype=complex)
+    entries[at] = case.y
+    expected = [entries @ entries.conj().T @ case.left]
+    assert_close(case.gram_pass(reference), expected, complex)
+
+
+def small_case(dtype: str = "float64") -> Case:
+    shape = (4, 5, 6)
+    indices = np.stack(np.unravel_index(np.arange(0, 120, 3), shape), axis=1)
+    return Case.draw(shape, (2, 3, 2), indices, dtype)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_accepts_any_memory_layout(dtype: str) -> None:
+    from tensormend.kernels import _native
+
+    case, strided = small_case(dtype), small_case(dtype)
+    strided.core = np.asfortranarray(case.core)
+    strided.factors = [np.asfortranarray(factor) for factor in case.factors]
+    strided.y = np.repeat(case.y, 2)[::2]
+    strided.left, strided.right = np.asfortranarray(case.left), np.asfortranarray(case.right)
+    strided.rows = case.rows[::-1].copy()[::-1]
+    strided.y.setflags(write=False)
+    assert not strided.core.flags.c_contiguous
+    assert not strided.y.flags.c_contiguous
+    for run in RUNS:
+        for a, b in zip(run(case, _native), run(strided, _native), strict=True):
+            assert np.array_equal(a, b)
+
+
+@needs_native
+def test_inputs_are_left_alone_and_residual_is_optional() -> None:
+    from tensormend.kernels import _native
+
+    case = small_case()
+    before = [case.core.copy(), case.y.copy(), *(factor.copy() for factor in case.factors)]
+    nodes, starts, leaves = case.tree
+    *_, residual = _native.tucker_pullback(nodes, starts, leaves, case.y, case.core, case.factors)
+    assert residual is None
+    for a, b in zip(before, [case.core, case.y, *case.factors], strict=True):
+        assert np.array_equal(a, b)
+
+
+@needs_native
+def test_columns_without_a_fibre_are_zero() -> None:
+    from tensormend.kernels import _native
+
+    case = Case.draw((3, 4, 5), (2, 2, 2), np.array([[0, 1, 2], [2, 3, 4]]), "float64")
+    _, across, _ = case.mode_pass(_native)
+    assert np.flatnonzero(across.any(axis=1)).tolist() == case.fibres.columns.tolist()
+
+
+TUCKER_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"nodes": lambda c: c.fibres.nodes[:-1]}, ValueError, "nodes must have one level less"),
+    ({"starts": lambda c: c.fibres.starts[:-1]}, ValueError, "starts must have one level less"),
+    (
+        {"starts": lambda c: [s[:-1] for s in c.fibres.starts]},
+        ValueError,
+        r"starts\[0\] must have length 5",
+    ),
+    ({"leaves": lambda c: c.fibres.leaves[:-1]}, ValueError, "end with the number of children"),
+    (
+        {"leaves": lambda c: c.fibres.leaves.astype(np.int64)},
+        TypeError,
+        "leaves must have dtype uint32, got int64",
+    ),
+    ({"y": lambda c: c.y[:-1]}, ValueError, "y must have one value for each of the 40 leaves"),
+    (
+        {"y": lambda c: c.y.astype(np.float32)},
+        TypeError,
+        "y must have dtype float64, got float32",
+    ),
+    ({"y": lambda c: c.y[:, None]}, ValueError, "y must have 1 dimensions, got 2"),
+    ({"y": lambda c: c.y.tolist()}, TypeError, "y must be a NumPy array"),
+    (
+        {"core": lambda c: c.core.astype(np.int64)},
+        TypeError,
+        "core must have dtype float32, float64, complex64 or complex128, got int64",
+    ),
+    ({"core": lambda c: c.core[0]}, ValueError, "core must have 3 dimensions, got 2"),
+    (
+        {"core": lambda c: c.core[:, :2]},
+        ValueError,
+        r"factors\[1\] must have 2 columns, got 3",
+    ),
+    (
+        {"factors": lambda c: [f.astype(complex) for f in c.factors]},
+        TypeError,
+        r"factors\[0\] must have dtype float64, got complex128",
+    ),
+    (
+        {"factors": lambda c: [c.factors[0][:2], *c.factors[1:]]},
+        ValueError,
+        r"nodes\[0\] must lie between 0 and 1, got 0 to 3",
+    ),
+    ({"threads": lambda _: 0}, ValueError, "threads must be 1 or more, got 0"),
+]
+
+
+@needs_native
+@pytest.mark.parametrize(("change", "error", "message"), TUCKER_MISTAKES)
+def test_tucker_mistakes(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    from tensormend.kernels import _native
+
+    case = small_case()
+    nodes, starts, leaves = case.tree
+    arguments: dict[str, Any] = {
+        "nodes": nodes,
+        "starts": starts,
+        "leaves": leaves,
+        "y": case.y,
+        "core": case.core,
+        "factors": case.factors,
+    }
+    arguments |= {name: make(case) for name, make in change.items()}
+    with pytest.raises(error, match=message):
+        _native.tucker_pullback(**arguments)
+    if "y" not in change:
+        del arguments["y"]
+        with pytest.raises(error, match=message):
+            _native.tucker_values(**arguments)
+
+
+MODE_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"columns": lambda c: c.fibres.columns[:-1]}, ValueError, "starts must have length 20"),
+    (
+        {"columns": lambda c: c.fibres.columns + 7},
+        ValueError,
+        "columns must lie between 0 and 19, got 7 to 26",
+    ),
+    (
+        {"columns": lambda c: c.fibres.columns - 1},
+        ValueError,
+        "columns must lie between 0 and 19, got -1 to 18",
+    ),
+    ({"starts": lambda c: c.fibres.starts[-1] + 1}, ValueError, "starts must begin with 0"),
+    ({"right": lambda c: c.right[:, :1]}, ValueError, "right must have 2 columns, got 1"),
+    ({"rows": lambda c: c.rows[:, :1]}, ValueError, "rows must have 2 columns, got 1"),
+    ({"rows": lambda c: c.rows[:-1]}, ValueError, "rows must have as many rows as right, 20"),
+    (
+        {"rows": lambda c: c.rows.astype(complex)},
+        TypeError,
+        "rows must have dtype float64, got complex128",
+    ),
+    ({"y": lambda c: c.y[:-1]}, ValueError, "y must have one value for each of the 40 leaves"),
+    ({"threads": lambda _: -2}, ValueError, "threads must be 1 or more, got -2"),
+]
+
+
+@needs_native
+@pytest.mark.parametrize(("change", "error", "message"), MODE_MISTAKES)
+def test_mode_mistakes(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    from tensormend.kernels import _native
+
+    case = small_case()
+    columns, starts, leaves = case.matrix
+    arguments: dict[str, Any] = {
+        "columns": columns,
+        "starts": starts,
+        "leaves": leaves,
+        "y": case.y,
+        "left": case.left,
+        "right": case.right,
+        "rows": case.rows,
+    }
+    arguments |= {name: make(case) for name, make in change.items()}
+    with pytest.raises(error, match=message):
+        _native.mode_pass(**arguments)
+    if not change.keys() & {"y", "rows"}:
+        del arguments["y"], arguments["rows"]
+        with pytest.raises(error, match=message):
+            _native.mode_values(**arguments)
+
+
+GRAM_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"starts": lambda c: c.fibres.starts[-1][:0]}, ValueError, "starts must have at least one"),
+    ({"starts": lambda c: c.fibres.starts[-1] + 1}, ValueError, "starts must begin with 0"),
+    ({"y": lambda c: c.y[:-1]}, ValueError, "y must have one value for each of the 40 leaves"),
+    ({"q": lambda c: c.left[:, 0]}, ValueError, "q must have 2 dimensions, got 1"),
+    ({"q": lambda c: c.left.astype(complex)}, TypeError, "y must have dtype complex128"),
+    ({"threads": lambda _: 0}, ValueError, "threads must be 1 or more, got 0"),
+]
+
+
+@needs_native
+@pytest.mark.parametrize(("change", "error", "message"), GRAM_MISTAKES)
+def test_gram_mistakes(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    from tensormend.kernels import _native
+
+    case = small_case()
+    _, starts, leaves = case.matrix
+    arguments: dict[str, Any] = {"starts": starts, "leaves": leaves, "y": case.y, "q": case.left}
+    arguments |= {name: make(case) for name, make in change.items()}
+    with pytest.raises(error, match=message):
+        _native.gram_pass(**arguments)

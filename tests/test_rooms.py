@@ -1,0 +1,105 @@
+"""The house: imports go one way, optional dependencies live in one file, no print, no assert."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensormend
+
+ROOT = Path(tensormend.__file__).parent
+
+# Top to bottom: a room may use the rooms above it.
+ROOMS = [
+    "errors",
+    "kernels",
+    "algebra",
+    "storage",
+    "fibres",
+    "tucker",
+    "truncate",
+    "manifold",
+    "operators",
+    "problem",
+    "initial",
+    "steps",
+    "result",
+    "stopping",
+    "solve",
+    "solvers",
+    "recover",
+    "theory",
+    "simulate",
+    "datasets",
+    "testing",
+    "experiments",
+    "plots",
+    "__init__",
+    "cli",
+]
+
+
+def room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Rooms of the package that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "tensormend":
+                known = len(parts) > 1 and parts[1] in ROOMS
+                found.add(parts[1] if known else "__init__")
+    return found
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    here = room(path)
+    for other in imported(path):
+        assert ROOMS.index(other) <= ROOMS.index(here), f"{here} must not import {other}"
+
+
+def test_solvers_do_not_import_each_other() -> None:
+    for path in (ROOT / "solvers").glob("*.py"):
+        if path.stem != "__init__":
+            assert "tensormend.solvers" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["matplotlib"])
+def test_optional_dependencies_are_named_in_one_file(name: str) -> None:
+    users = {room(path) for path in FILES if f"import {name}" in path.read_text()}
+    assert users <= {"plots"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_assert_or_print_in_the_package(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not isinstance(node, ast.Assert)
+        assert not (isinstance(node, ast.Name) and node.id == "print")
+
+
+def test_import_is_light() -> None:
+    code = "import sys, tensormend; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_public_names_exist() -> None:
+    for name in tensormend.__all__:
+        assert getattr(tensormend, name) is not None

@@ -1,0 +1,227 @@
+"""The loop, its stop rules, the trace, the statuses, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import METHODS
+from tensormend.errors import CheckpointError, InputError
+from tensormend.result import Row
+from tensormend.solvers import RGD, SMQRGD
+from test_solvers import sampled
+
+
+@pytest.fixture(name="problem")
+def fixture_problem() -> tm.Problem:
+    return sampled((14, 15, 16), (2, 2, 2), 0.5)[1]
+
+
+@pytest.fixture(name="truth")
+def fixture_truth() -> tm.Tucker:
+    return sampled((14, 15, 16), (2, 2, 2), 0.5)[0]
+
+
+def recover(problem: tm.Problem, **options: Any) -> tm.Result:
+    return tm.recover(problem.operator, problem.y, problem.rank, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stops_on_residual(problem: tm.Problem, method: str) -> None:
+    result = recover(problem, method=method, tol=1e-7)
+    assert result.status is tm.Status.CONVERGED
+    assert result.success
+    assert "relative residual" in result.message.lower()
+    residuals = result.trace.residual
+    assert residuals[-1] <= 1e-7 < residuals[-2]
+    misfit = problem.operator.forward(result.x) - problem.y
+    assert result.loss == pytest.approx(np.linalg.norm(misfit) ** 2 / 2, rel=1e-6)
+
+
+def test_stops_on_change(problem: tm.Problem) -> None:
+    result = recover(problem, tol=0, tol_change=1e-4)
+    assert result.success
+    assert "relative change" in result.message.lower()
+    assert result.trace.change[-1] <= 1e-4 < result.trace.change[-2]
+
+
+def test_the_default_change_tolerance_follows_tol(problem: tm.Problem) -> None:
+    """With noise the residual tolerance is out of reach, and the run still ends well."""
+    noisy = tm.simulate.add_noise(problem.y, 0.01 * float(np.std(problem.y)), rng=0)
+    result = tm.recover(problem.operator, noisy, 2)
+    assert result.success
+    assert result.trace.residual[-1] > 1e-4
+
+
+def test_stops_on_true_error(problem: tm.Problem, truth: tm.Tucker) -> None:
+    for reference in (truth, truth.dense()):
+        result = recover(problem, truth=reference, tol=0, tol_error=1e-5)
+        assert result.success
+        assert result.trace.error[-1] <= 1e-5 < result.trace.error[-2]
+    assert result.trace.error[-1] == pytest.approx(result.x.distance(truth) / truth.norm())
+
+
+def test_stops_on_stall(problem: tm.Problem) -> None:
+    noisy = tm.simulate.add_noise(problem.y, float(np.std(problem.y)), rng=0)
+    result = tm.recover(problem.operator, noisy, 2, tol=0, stall=1e-3, patience=5)
+    assert result.status is tm.Status.STALLED
+    assert not result.success
+    assert result.loss == result.trace.loss.min()
+
+
+def test_stops_on_iterations(problem: tm.Problem) -> None:
+    result = recover(problem, tol=0, max_iter=3)
+    assert result.status is tm.Status.ITERATION_LIMIT
+    assert (result.n_iter, len(result.trace)) == (3, 4)
+    start = recover(problem, tol=0, max_iter=0)
+    assert (start.n_iter, len(start.trace)) == (0, 1)
+    assert np.isnan(start.trace.step_size[0])
+
+
+def test_stops_on_seconds(problem: tm.Problem) -> None:
+    def slow(_: tm.Progress) -> None:
+        time.sleep(0.02)
+
+    result = recover(problem, tol=0, tol_change=0, max_seconds=0.1, callback=slow, patience=10**6)
+    assert result.status is tm.Status.TIME_LIMIT
+    assert 1 <= result.n_iter <= 6
+
+
+def test_stops_by_callback(problem: tm.Problem) -> None:
+    seen: list[tm.Progress] = []
+
+    def callback(progress: tm.Progress) -> bool:
+        seen.append(progress)
+        return progress.n_iter == 4
+
+    result = recover(problem, tol=0, callback=callback)
+    assert result.status is tm.Status.STOPPED
+    assert [p.n_iter for p in seen] == [1, 2, 3, 4]
+    assert [p.row.loss for p in seen] == list(result.trace.loss[1:])
+    assert seen[-1].x is result.x
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("step", [4.0, 1e200])
+def test_divergence_is_a_status_with_the_best_iterate(
+    problem: tm.Problem, method: str, step: float
+) -> None:
+    result = recover(problem, method=method, step=step, tol=0, max_iter=2000, patience=2000)
+    assert result.status is tm.Status.DIVERGED
+    assert not result.success
+    assert all(np.isfinite(array).all() for array in result.x.as_arrays().values())
+    losses = result.trace.loss
+    assert result.loss == np.nanmin(losses)
+    assert len(result.trace) == result.n_iter + 1
+
+
+def test_trace_columns(problem: tm.Problem, truth: tm.Tucker) -> None:
+    held = tm.Sampling(problem.shape, tm.simulate.sample_indices(problem.shape, 50, rng=9))
+    result = recover(problem, truth=truth, holdout=(held, held.forward(truth)), max_iter=5, tol=0)
+    columns = result.trace.as_arrays()
+    assert set(columns) == set(Row.__dataclass_fields__)
+    assert all(len(column) == len(result.trace) for column in columns.values())
+    assert (np.diff(result.trace.seconds) > 0).all()
+    assert result.seconds == result.trace.seconds[-1]
+    misfit = held.forward(result.x) - held.forward(truth)
+    expected = np.linalg.norm(misfit) / np.linalg.norm(held.forward(truth))
+    assert result.trace.holdout_error[-1] == pytest.approx(expected)
+    assert np.allclose(result.trace.residual, np.sqrt(2 * result.trace.loss) / problem.y_norm)
+    assert result.trace[0].loss == result.trace.loss[0]
+    with pytest.raises(AttributeError):
+        result.trace.nonsense  # noqa: B018
+
+
+def test_every_status_has_a_sentence() -> None:
+    for status in tm.Status:
+        assert status.value.endswith(".")
+        assert len(status.value.split()) > 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("step", ["constant", "normalized"])
+def test_resumed_runs_equal_whole_runs_bit_for_bit(
+    problem: tm.Problem, method: str, step: str, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"method": method, "step": step, "tol": 0, "tol_change": 0}
+    whole = recover(problem, max_iter=12, **options)
+    path = tmp_path / "run.npz"
+    recover(problem, max_iter=7, checkpoint=tm.Checkpoint(path, every=3), **options)
+    resumed = recover(problem, max_iter=12, resume=path, **options)
+    for name, array in whole.x.as_arrays().items():
+        assert np.array_equal(array, resumed.x.as_arrays()[name])
+    for name in ("loss", "residual", "step_size", "change"):
+        assert np.array_equal(
+            getattr(whole.trace, name), getattr(resumed.trace, name), equal_nan=True
+        )
+    assert (np.diff(resumed.trace.seconds) > 0).all()
+
+
+def test_interruption_between_checkpoints(problem: tm.Problem, tmp_path: Path) -> None:
+    """A run that dies leaves the last checkpoint whole, and no half-written file."""
+    path = tmp_path / "run.npz"
+
+    def die(progress: tm.Progress) -> None:
+        if progress.n_iter == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recover(problem, tol=0, callback=die, checkpoint=tm.Checkpoint(path, every=3))
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    resumed = recover(problem, tol=0, tol_change=0, max_iter=10, resume=path)
+    whole = recover(problem, tol=0, tol_change=0, max_iter=10)
+    assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_checkpoints_refuse_another_run(problem: tm.Problem, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    recover(problem, tol=0, max_iter=3, checkpoint=path)
+    with pytest.raises(CheckpointError, match="another run"):
+        recover(problem, method="tiht", resume=path)
+    with pytest.raises(CheckpointError, match="another run"):
+        tm.recover(problem.operator, 2 * problem.y, 2, resume=path)
+    moved = np.roll(tm.simulate.sample_indices(problem.shape, 0.5, rng=1), 1, axis=0)
+    with pytest.raises(CheckpointError, match=r"another run|operator has changed"):
+        tm.recover(tm.Sampling(problem.shape, moved), problem.y, 2, resume=path)
+    with pytest.raises(CheckpointError, match="does not exist"):
+        recover(problem, resume=tmp_path / "nowhere.npz")
+    (tmp_path / "garbage.npz").write_bytes(b"PK garbage")
+    with pytest.raises(InputError, match="cannot be read"):
+        recover(problem, resume=tmp_path / "garbage.npz")
+
+
+def test_checkpoint_folder_must_exist_before_any_work(problem: tm.Problem, tmp_path: Path) -> None:
+    called: list[tm.Progress] = []
+    with pytest.raises(InputError, match="does not exist"):
+        recover(problem, checkpoint=tmp_path / "no" / "run.npz", callback=called.append)
+    assert not called
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(InputError, match="tol must be 0 or more, got -1"):
+        tm.Stop(tol=-1)
+    with pytest.raises(InputError, match="patience"):
+        tm.Stop(patience=0)
+    with pytest.raises(InputError, match="every 1 iteration"):
+        tm.Checkpoint("x", every=0)
+
+
+def test_tol_error_needs_a_truth(problem: tm.Problem) -> None:
+    with pytest.raises(InputError, match="truth"):
+        recover(problem, tol_error=1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("solver", [RGD(), SMQRGD()])
+def test_thread_count_does_not_change_a_bit(solver: Any, threads: int) -> None:
+    truth = tm.simulate.random_tucker((60, 60, 60), 3, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.5, rng=1))
+    y = operator.forward(truth)
+    one = tm.recover(operator, y, 3, method=solver, threads=1, tol=0, max_iter=4)
+    many = tm.recover(operator, y, 3, method=solver, threads=threads, tol=0, max_iter=4)
+    assert np.array_equal(one.x.core, many.x.core)
