@@ -34,6 +34,7 @@ format: .venv/dev.stamp
 
 clean:
 	rm -rf .venv build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

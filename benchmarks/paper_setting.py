@@ -24,7 +24,7 @@ def problem(rank: int, seed: int) -> tuple[tm.Tucker, tm.Sampling]:
 
 
 def count_iterations(n_seeds: int) -> None:
-    print(f"\nIterations to true error 1e-10, n={N}, r=5, rho={RATIO}, {n_seeds} seeds (min-max)\n")
+    print(f"\nIterations to true error 1e-10, n={N}, r=5, rho={RATIO}: least-most over seeds\n")
     print("| step | " + " | ".join(METHODS) + " |")
     print("|---" * (len(METHODS) + 1) + "|")
     for step in ("constant", "normalized"):

@@ -140,7 +140,7 @@ def test_along_the_lead_is_the_same_object() -> None:
 @pytest.mark.parametrize(
     ("indices", "message"),
     [
-        ([[0, 0]], r"m x 3 array.*shape \(3, 4, 5\), got an array of shape \(1, 2\)"),
+        ([[0, 0]], r"m x 3 array.*shape \(3, 4, 5\),.* got an array of shape \(1, 2\)"),
         ([0, 0, 0], r"m x 3 array.*got an array of shape \(3,\)"),
         (np.zeros((2, 3, 1), dtype=int), r"got an array of shape \(2, 3, 1\)"),
         (np.zeros((0, 3), dtype=int), r"at least one entry, got none"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,11 +132,24 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must begin with the lead mode", method="sm-qrgd", lead=1, order=(0, 1, 2)),
         refuse("must name each of the 3 modes once", method="sm-qrgd", order=(0, 1, 1)),
         refuse("mode must lie between", method="sm-qrgd", lead=3),
-        refuse("belong to the solver", method=SMQRGD(), lead=0),
+        refuse("lead belongs to the solver", method=SMQRGD(), lead=0),
+        refuse("step belongs to the solver", method=SMQRGD(), step="constant"),
+        refuse("or a solver such as", method=SMQRGD),
+        refuse("or a solver such as", method=None),
+        refuse("lead must be a mode or 'auto'", method="sm-qrgd", lead="first"),
+        refuse("start must be one of", start=np.ones(3)),
+        refuse("a start must be finite", start=TRUTH * np.nan),
+        refuse("a complex start", start=TRUTH * 1j),
+        refuse("truth must be finite and not all zero", truth=np.zeros(SHAPE)),
+        refuse("or a pair of indices and values", holdout=[[0, 0, 0]]),
+        refuse("max_iter must be a whole number", max_iter=3.5),
+        refuse("max_iter must be a whole number", max_iter=None),
+        refuse("tol must be a number", tol=None),
+        refuse("max_seconds must be a number, 0 or more, or None", max_seconds="1"),
         refuse("truth must have shape", truth=np.zeros((2, 2))),
         refuse("holdout must be a share", holdout=1.5),
         refuse("held-out measurements must be finite", holdout=([[0, 0, 0]], [np.nan])),
-        refuse("max_iter must be 0 or more", max_iter=-1),
+        refuse("max_iter must be a whole number, 0 or more", max_iter=-1),
         refuse("threads must be 1 or more", threads=0),
         refuse("mask must be a boolean array", mask=np.ones(SHAPE)),
         refuse("mask must be a boolean array", mask=np.ones((2, 2), bool)),
@@ -231,7 +245,7 @@ def test_hypersparse_tensors_need_no_panels() -> None:
     assert result.success
     inside = tm.Tucker(result.x.core, tuple(u[used[k]] for k, u in enumerate(result.x.factors)))
     assert inside.distance(small) < 1e-6 * small.norm()
-    with pytest.warns(DataWarning), pytest.raises(tm.errors.MemoryLimitError, match="row panel"):
+    with pytest.warns(DataWarning), pytest.raises(tm.errors.MemoryLimitError, match="row panels"):
         tm.complete(values, 2, indices=indices, shape=shape, method="sm-qrgd")
 
 
@@ -241,3 +255,125 @@ def test_result_is_readable() -> None:
     assert result.message.startswith("A tolerance was reached.")
     assert isinstance(result.x, tm.Tucker)
     assert result.method == "rgd"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [("float64", u) for u in (1e-200, 1e-90, 1e90, 1e200)]
+    + [("float32", u) for u in (1e-25, 1e-12, 1e12, 1e25)],
+)
+def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -> None:
+    """Squares of such data vanish or overflow; the answer must not."""
+    data = np.where(KNOWN, DENSE, np.nan)
+    scaled = (data * unit).astype(dtype)
+    tol = 1e-8 if dtype == "float64" else 1e-5
+    result = tm.complete(scaled, 2, method=method, tol=tol)
+    assert result.success
+    assert result.x.dtype == dtype
+    back = tm.Tucker(result.x.core.astype(float) / unit, result.x.factors)
+    assert back.distance(TRUTH) < 1e3 * tol * TRUTH.norm()
+    assert result.trace.residual[-1] <= tol
+
+
+def test_masks_of_masked_arrays_are_kept() -> None:
+    spoiled = np.ma.MaskedArray(np.where(KNOWN, DENSE, -999.0), mask=~KNOWN)
+    assert is_recovered(tm.complete(spoiled, 2, mask=np.ones(SHAPE, bool), tol=1e-8))
+    everywhere = np.argwhere(np.ones(SHAPE, bool))
+    assert is_recovered(tm.complete(spoiled.ravel(), 2, indices=everywhere, shape=SHAPE, tol=1e-8))
+
+
+def test_typos_in_options_are_named() -> None:
+    with pytest.raises(TypeError, match="complete has no option max_iters"):
+        tm.complete(np.where(KNOWN, DENSE, np.nan), 2, max_iters=5)
+
+
+def test_held_out_entries_that_are_known_warn() -> None:
+    places = np.argwhere(KNOWN)[:7]
+    with pytest.warns(DataWarning, match="7 held-out entries are also known"):
+        tm.complete(
+            np.where(KNOWN, DENSE, np.nan), 2, holdout=(places, DENSE[tuple(places.T)]), max_iter=1
+        )
+
+
+def test_warnings_point_at_the_caller() -> None:
+    known = KNOWN.copy()
+    known[3] = False
+    with pytest.warns(DataWarning) as caught:
+        tm.complete(np.where(known, DENSE, np.nan), 2, max_iter=1)
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_the_random_start_does_not_replay_the_simulation() -> None:
+    truth = tm.simulate.random_tucker((30, 30, 30), 2, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    y = operator.forward(truth)
+    result = tm.recover(operator, y, 2, start="random", rng=0, max_iter=0, truth=truth)
+    assert result.trace.error[0] > 0.5
+
+
+def test_the_random_start_of_complex_data_is_complex() -> None:
+    truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.complex128)
+    problem = tm.Problem(operator, operator.forward(truth), (2, 2, 2))
+    assert np.abs(tm.initial.random_start(problem, 0).core.imag).max() > 0.1 * problem.y_norm / 8
+
+
+def test_starts_take_the_data_type_of_the_data() -> None:
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.float32)
+    y = operator.forward(TRUTH.astype(np.float32))
+    for method in METHODS:
+        result = tm.recover(operator, y, 2, method=method, start=TRUTH, tol=1e-5)
+        assert result.x.dtype == np.float32
+        assert result.n_iter == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "longdouble", "int32"])
+def test_other_numbers_are_converted(dtype: str) -> None:
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN))
+    y = (100 * operator.forward(TRUTH)).astype(dtype)
+    assert tm.recover(operator, y, 2, max_iter=2).x.dtype == np.float64
+
+
+class Blurred(tm.Operator):
+    """Running sums along the first mode, measured at some places: an operator of a user."""
+
+    def __init__(self, shape: tuple[int, ...], places: Any) -> None:
+        self.shape, self.places = shape, places
+        self.size, self.dtype = len(places), np.dtype(float)
+
+    def forward(self, x: Any) -> Any:
+        return np.cumsum(np.asarray(x), axis=0)[tuple(self.places.T)]
+
+    def adjoint(self, y: Any) -> Any:
+        out = np.zeros(self.shape)
+        out[tuple(self.places.T)] = y
+        return np.cumsum(out[::-1], axis=0)[::-1]
+
+
+def test_an_operator_of_ones_own(tmp_path: Path) -> None:
+    """Two methods are enough: conformance, recovery, checkpoint and resume with an equal one."""
+    places = np.argwhere(KNOWN)
+    tm.testing.check_operator(Blurred(SHAPE, places))
+    y = Blurred(SHAPE, places).forward(TRUTH)
+    for method in METHODS:
+        path = tmp_path / f"{method}.npz"
+        options: dict[str, Any] = {"method": method, "tol": 0, "tol_change": 0}
+        tm.recover(Blurred(SHAPE, places), y, 2, max_iter=3, checkpoint=path, **options)
+        resumed = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, resume=path, **options)
+        whole = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, **options)
+        assert np.array_equal(resumed.x.core, whole.x.core)
+    result = tm.recover(Blurred(SHAPE, places), y, 2, tol=1e-7, max_iter=5000)
+    assert result.success
+    assert result.x.distance(TRUTH) < 1e-4 * TRUTH.norm()
+
+
+def test_an_operator_must_say_what_it_is() -> None:
+    class Nameless(Blurred):
+        def __init__(self) -> None:
+            self.shape = SHAPE
+
+    with pytest.raises(InputError, match="Nameless has no size"):
+        tm.recover(Nameless(), np.ones(3), 1)
+    with pytest.raises(AssertionError, match="must set size"):
+        tm.testing.check_operator(Nameless())

@@ -233,9 +233,18 @@ def test_amounts_that_name_no_sample_are_refused(amount: float) -> None:
         sample_indices((3, 4, 5), amount)
 
 
-def test_shapes_of_more_than_63_bits_are_refused() -> None:
-    with pytest.raises(InputError, match=r"fewer than 2\*\*63 entries"):
-        sample_indices((2**31, 2**31, 2**31), 10)
+def test_shapes_of_more_than_63_bits() -> None:
+    shape = (2**31, 2**31, 2**31)
+    indices = sample_indices(shape, 1000, rng=0)
+    assert len(np.unique(indices, axis=0)) == 1000
+    assert np.array_equal(indices, indices[np.lexsort(indices.T[::-1])])
+    assert (indices.max(axis=0) < 2**31).all()
+    assert (indices.max(axis=0) > 2**30).all()
+
+
+def test_uniform_factors_have_free_signs() -> None:
+    signs = [conditioned_tucker((6, 6, 6), 2, 3.0, rng=k).factors[0][0, 0] > 0 for k in range(20)]
+    assert 4 < sum(signs) < 16
 
 
 def test_large_modes_have_large_indices() -> None:

@@ -251,6 +251,35 @@ def test_survives_rank_deficiency(method: str, step: str) -> None:
     assert result.x.distance(truth) < 1e-11 * truth.norm()
 
 
+@pytest.mark.parametrize("method", ["tiht", "sempiht"])
+def test_thresholding_leaves_a_start_that_does_not_lead(method: str) -> None:
+    """All entries seen, step 1: one step is the truncation of the data, whatever the start."""
+    bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 30)))[0] for k in range(3)]
+
+    def diagonal(values: list[float], columns: list[int]) -> tm.Tucker:
+        core = np.zeros((len(values),) * 3)
+        np.einsum("iii->i", core)[:] = values
+        return tm.Tucker(core, tuple(q[:, columns] for q in bases))
+
+    data = diagonal([10.0, 9.0, 8.0, 7.0], [0, 1, 2, 3])
+    start = diagonal([10.0, 9.0, 7.0], [0, 1, 3])
+    operator = tm.Sampling.from_mask(np.ones(data.shape, bool))
+    result = tm.recover(
+        operator, operator.forward(data), 3, method=method, step="constant", start=start
+    )
+    assert result.loss == pytest.approx(7.0**2 / 2)
+
+
+def test_core_cutoff_keeps_weak_directions() -> None:
+    """A direction at 1e-4 of the largest is weak, not absent."""
+    truth = tm.simulate.conditioned_tucker((20, 20, 20), 3, 1e4, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.6, rng=1))
+    result = tm.recover(
+        operator, operator.forward(truth), 3, truth=truth, tol=1e-11, max_iter=5000, patience=5000
+    )
+    assert result.trace.error[-1] < 1e-9
+
+
 def test_lead_mode_by_cost() -> None:
     assert choose_lead((100, 100, 100), (10, 20, 30), 300_000) == 0
     assert choose_lead((100, 100, 100), (30, 20, 10), 300_000) == 2

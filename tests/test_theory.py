@@ -106,6 +106,12 @@ def test_isometry_refusals() -> None:
         theory.estimate_isometry(operator, 5)
     with pytest.raises(InputError, match="lies in"):
         theory.contraction("constant", 1.0, 1, 1.0, 3)
+    with pytest.raises(InputError, match="n_iter must be 0 or more"):
+        theory.error_bound("constant", -1, 0.1, 1, 1.0, 3)
+    with pytest.raises(InputError, match="order 2 or more"):
+        theory.contraction("constant", 0.1, 1, 1.0, 1)
+    with pytest.raises(InputError, match="condition 1 or more"):
+        theory.sufficient_isometry("constant", 1, 0.5, 3)
     with pytest.raises(InputError, match="'constant'"):
         theory.sufficient_isometry("newton", 1, 1.0, 3)  # type: ignore[arg-type]
 

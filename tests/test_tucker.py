@@ -568,3 +568,18 @@ def test_named_arrays_come_back_by_name(tmp_path: Path) -> None:
     for name, array in arrays.items():
         assert back[name].dtype == array.dtype
         np.testing.assert_array_equal(back[name], array)
+
+
+def test_numpy_can_make_it_dense_and_scalars_divide_it() -> None:
+    x = random_tensor(np.random.default_rng(0), [(3, 2), (4, 2)], "float64")
+    np.testing.assert_array_equal(np.asarray(x), x.dense())
+    assert np.asarray(x, dtype=np.float32).dtype == np.float32
+    np.testing.assert_allclose((x / 4).dense(), x.dense() / 4)
+    with pytest.raises(ValueError, match="no dense array to share"):
+        np.array(x, copy=False)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_norms_neither_vanish_nor_overflow(unit: float) -> None:
+    x = random_tensor(np.random.default_rng(0), [(3, 2), (4, 2)], "float64")
+    assert (x * unit).norm() == pytest.approx(x.norm() * unit)

@@ -2,7 +2,17 @@
 
 from importlib.metadata import version as _version
 
-from tensormend import algebra, errors, initial, simulate, solvers, steps, theory
+from tensormend import (
+    algebra,
+    datasets,
+    errors,
+    initial,
+    simulate,
+    solvers,
+    steps,
+    testing,
+    theory,
+)
 from tensormend.operators import Matrix, Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.recover import complete, recover
@@ -30,6 +40,7 @@ __all__ = [
     "Tucker",
     "algebra",
     "complete",
+    "datasets",
     "errors",
     "initial",
     "recover",
@@ -38,6 +49,7 @@ __all__ = [
     "solvers",
     "steps",
     "sthosvd",
+    "testing",
     "theory",
     "thosvd",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from tensormend.errors import InputError, MemoryLimitError
@@ -204,8 +205,8 @@ def inner(x: Array, y: Array) -> Any:
 
 
 def norm(x: Array) -> float:
-    """Frobenius norm of a dense tensor."""
-    return float(np.linalg.norm(x.ravel(order="K")))
+    """Frobenius norm of a dense tensor; squares neither overflow nor vanish."""
+    return float(scipy.linalg.norm(x.ravel(order="K"), check_finite=False))
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:

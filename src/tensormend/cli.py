@@ -156,9 +156,9 @@ def _describe(
         f"observed   {seen}; in each band about one column in ten is lost whole",
         f"rank       {times(result.x.rank)}, after taking out the mean of each band",
         f"method     {result.method}, {result.n_iter} iterations, {result.seconds:.2f} s",
-        f"status     {result.message}",
+        f"status     {result.status.value}",
         "",
-        f"{'relative error':<31}{'band means':>10}{'recovered':>12}",
+        f"{'relative error, means included':<31}{'band means':>10}{'recovered':>12}",
         f"{'observed entries (residual)':<31}{error(means, observed):>10}"
         f"{error(recovered, observed):>12}",
         f"{'hidden entries (held-out error)':<31}{error(means, hidden):>10}"

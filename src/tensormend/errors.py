@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
 __all__ = [
     "CheckpointError",
     "DataWarning",
@@ -11,6 +15,7 @@ __all__ = [
     "NativeKernelWarning",
     "TensormendError",
     "TensormendWarning",
+    "warn_user",
 ]
 
 
@@ -44,3 +49,17 @@ class DataWarning(TensormendWarning):
 
 class NativeKernelWarning(TensormendWarning, RuntimeWarning):
     """The compiled kernels are not there; their slower twins take over."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Issue a warning that points at the line outside the package that led to it."""
+    package = str(Path(__file__).parent)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(package):
+            level += 1
+        elif not name.startswith("<frozen importlib"):  # which warnings does not count
+            break
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -21,8 +21,8 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
     indices = np.asarray(indices)
     if indices.ndim != 2 or indices.shape[1] != len(shape):
         raise InputError(
-            f"indices must be an m x {len(shape)} array, one column per mode of shape {shape}, "
-            f"got an array of shape {indices.shape}"
+            f"indices must be an m x {len(shape)} array, one column per mode of shape {shape}, as "
+            f"np.argwhere gives, got an array of shape {indices.shape}"
         )
     if len(indices) == 0:
         raise InputError("indices must name at least one entry, got none")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensormend.algebra import Array
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker
@@ -42,10 +43,19 @@ def corrected_start(problem: Problem) -> Tucker:
 
 
 def random_start(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:
-    """Gaussian start whose measurements have the norm of ``y``."""
-    rng = np.random.default_rng(rng)
-    core = rng.standard_normal(problem.rank)
-    panels = [rng.standard_normal((n, r)) for n, r in zip(problem.shape, problem.rank, strict=True)]
-    x = Tucker(core, tuple(np.linalg.qr(u)[0] for u in panels)).astype(problem.dtype)
+    """Gaussian start whose measurements have the norm of ``y``.
+
+    Drawn from a stream of its own, so that a problem simulated from the same seed is independent.
+    """
+    rng = np.random.default_rng(rng).spawn(1)[0]
+
+    def draw(*shape: int) -> Array:
+        z = rng.standard_normal(shape)
+        if problem.dtype.kind == "c":
+            z = z + 1j * rng.standard_normal(shape)
+        return z.astype(problem.dtype)
+
+    panels = [draw(n, r) for n, r in zip(problem.shape, problem.rank, strict=True)]
+    x = Tucker(draw(*problem.rank), tuple(np.linalg.qr(u)[0] for u in panels))
     seen = float(np.linalg.norm(problem.operator.forward(x)))
     return x * (problem.y_norm / seen) if seen > 0 else x

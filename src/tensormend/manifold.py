@@ -39,7 +39,7 @@ class TuckerTangent:
         for k, (u, gradient) in enumerate(zip(point.factors, gradients, strict=True)):
             left, s, _ = np.linalg.svd(matricize(point.core, k), full_matrices=False)
             weights = np.zeros_like(s)
-            solid = s > CORE_CUTOFF * s[0]
+            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
             weights[solid] = s[solid] ** -2.0
             across = gradient - u @ (u.conj().T @ gradient)
             factors.append(((across @ left) * weights) @ left.conj().T)
@@ -149,7 +149,14 @@ class ModeTangent:
         um, s, vh = np.linalg.svd(np.block([[middle, r2.T], [r1, corner]]))
         left = self.left @ um[:r, :r] + q1 @ um[r:, :r]
         rows = self.rows @ vh[:r, :r].T + q2 @ vh[:r, r:].T
-        return left, s[:r], rows
+        return _refresh(left), s[:r], _refresh(rows)
+
+
+def _refresh(panel: Array) -> Array:
+    """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up."""
+    gram = panel.conj().T @ panel
+    fresh: Array = panel @ (1.5 * np.eye(len(gram), dtype=panel.dtype) - 0.5 * gram)
+    return fresh
 
 
 def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:

@@ -112,7 +112,10 @@ def _draw_spectrum(
     axis.plot(places, before, color="0.65", lw=3.5, label="original")
     axis.plot(numbers[seen], original[pixel][seen], "o", color=HIDDEN, ms=6, label="observed")
     axis.plot(places, after, color=RECOVERED, lw=1.4, label="recovered")
-    axis.set_title(f"Spectrum of the circled pixel, {seen.sum()} of {seen.size} bands observed")
+    left_out = "; gaps are bands that the data set leaves out" if len(gaps) else ""
+    axis.set_title(
+        f"Spectrum of the circled pixel, {seen.sum()} of {seen.size} bands observed{left_out}"
+    )
     axis.title.set_fontsize(11)
     axis.set_xlabel("band")
     axis.set_ylabel("sensor value")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank
+from tensormend.algebra import Array, as_rank, is_inexact
 from tensormend.errors import InputError
 from tensormend.operators import Operator
 
@@ -27,7 +28,15 @@ class Problem:
     rank: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        for name in ("shape", "size", "dtype"):
+            if not hasattr(self.operator, name):
+                raise InputError(
+                    f"an operator must set shape, size and dtype, {type(self.operator).__name__} "
+                    f"has no {name}; set it in its __init__"
+                )
         y = np.asarray(self.y)
+        if y.dtype.kind not in "biufc":
+            raise InputError(f"y must hold numbers, got an array of {y.dtype}")
         if y.shape != (self.operator.size,):
             raise InputError(
                 f"y must hold one value per measurement, shape ({self.operator.size},), "
@@ -41,9 +50,11 @@ class Problem:
             )
         object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
         dtype = np.result_type(y.dtype, self.operator.dtype)
+        if not is_inexact(dtype):
+            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         object.__setattr__(self, "y", np.ascontiguousarray(y, dtype=dtype))
-        if self.y_norm == 0:
-            raise InputError("y must hold at least one nonzero value, got zeros only")
+        if not self.y.any():
+            raise InputError("measurements must hold at least one nonzero value, got zeros only")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +69,19 @@ class Problem:
     @cached_property
     def y_norm(self) -> float:
         """Norm of the measurements, to which residuals are relative."""
-        return float(np.linalg.norm(self.y))
+        return self.unit * float(np.linalg.norm(self.y / self.y.dtype.type(self.unit)))
+
+    @cached_property
+    def unit(self) -> float:
+        """Power of two near the largest measurement; dividing by it loses no bit."""
+        largest = max(float(np.abs(self.y.real).max()), float(np.abs(self.y.imag).max()))
+        return 2.0 ** math.floor(math.log2(largest))
+
+    def in_units(self) -> Problem:
+        """Return the problem for ``y / unit``, whose squares neither overflow nor vanish."""
+        if self.unit == 1:
+            return self
+        return Problem(self.operator, self.y / self.y.dtype.type(self.unit), self.rank)
 
     def arranged(self, lead: int, threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the fastest order for a lead mode."""

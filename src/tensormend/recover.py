@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank, as_shape, is_inexact, normalize_mode
-from tensormend.errors import DataWarning, InputError
+from tensormend.algebra import Array, as_rank, as_shape, is_inexact
+from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import check_indices
 from tensormend.initial import corrected_start, random_start
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
-from tensormend.solve import Callback, Checkpoint, Solver, solve
+from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
 from tensormend.solvers import RGD, SMQRGD, TIHT, SeMPIHT
 from tensormend.steps import StepRule, as_step
 from tensormend.stopping import Stop
@@ -39,7 +39,7 @@ def recover(
     rank: int | Sequence[int],
     *,
     method: str | Solver[Any] = "rgd",
-    step: str | float | StepRule = "normalized",
+    step: str | float | StepRule | None = None,
     start: str | Tucker = "spectral",
     lead: int | Literal["auto"] | None = None,
     order: Sequence[int] | None = None,
@@ -66,7 +66,8 @@ def recover(
     y : the measurements, one per row of the operator
     rank : multilinear rank, one int per mode or one for all
     method : ``"rgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
-    step : ``"normalized"``, ``"constant"`` (1), a number for another constant, or a step rule
+    step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
+        step rule
     start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor
     lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
     order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
@@ -104,14 +105,15 @@ def recover(
     problem = Problem(operator, y, as_rank(rank, operator.shape))
     solver = _make_solver(method, step, lead, order, problem)
     stop = Stop(tol, tol_change, tol_error, stall, patience, max_iter, max_seconds)
-    _check_start(start, problem)
-    _check_reference(truth, holdout, problem)
+    x0 = _make_start(start, problem, rng)
+    truth = _check_truth(truth, problem)
+    _check_holdout(holdout, problem)
     _warn_about_data(problem)
     problem = problem.arranged(_arrangement(solver, problem), threads)
     return solve(
         problem,
         solver,
-        _make_start(start, problem, rng) if resume is None else None,
+        x0,
         stop=stop,
         truth=truth,
         holdout=holdout,
@@ -153,6 +155,12 @@ def complete(
     rng : generator or seed for the held-out entries and the random start
     options : as for `recover`
 
+    Returns
+    -------
+    Result
+        as from `recover`; ``result.x.dense()`` is the completed array, ``result.x[3, :, 5]`` a
+        part of it.
+
     Examples
     --------
     >>> import tensormend as tm
@@ -162,19 +170,23 @@ def complete(
     >>> bool(np.allclose(result.x.dense(), truth))
     True
     """
+    unknown = sorted(set(options) - set(inspect.signature(recover).parameters))
+    if unknown:
+        raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
     places, values, shape = _known_entries(data, mask, indices, shape)
     rank = as_rank(rank, shape)
     rng = np.random.default_rng(rng)
+    settings: dict[str, Any] = {"dtype": values.dtype, "threads": options.get("threads")}
     kept_out: tuple[Operator, Array] | None = None
-    if isinstance(holdout, tuple):
+    if isinstance(holdout, tuple) and len(holdout) == 2:
         held = check_indices(np.asarray(holdout[0]), shape)
-        kept_out = (Sampling(shape, held, dtype=values.dtype), np.asarray(holdout[1]))
+        kept_out = (Sampling(shape, held, **settings), np.asarray(holdout[1]))
+        _warn_about_overlap(places, held)
     elif holdout is not None:
         chosen = _choose_holdout(len(values), holdout, rng)
-        kept_out = (Sampling(shape, places[chosen], dtype=values.dtype), values[chosen])
+        kept_out = (Sampling(shape, places[chosen], **settings), values[chosen])
         places, values = places[~chosen], values[~chosen]
-    threads = options.get("threads")
-    operator = Sampling(shape, places, scale=scale, dtype=values.dtype, threads=threads)
+    operator = Sampling(shape, places, scale=scale, **settings)
     y = values * operator.scale
     return recover(operator, y, rank, start=start, holdout=kept_out, rng=rng, **options)
 
@@ -198,16 +210,18 @@ def _known_entries(
                 f"data must hold one value per row of indices ({len(places)}), got an array of "
                 f"shape {values.shape}"
             )
-        known = values
+        if isinstance(data, np.ma.MaskedArray):
+            known = ~np.ma.getmaskarray(data)
+            places, values = places[known], values[known]
     else:
-        known = _as_numbers(data)
-        if shape is not None and as_shape(shape) != known.shape:
-            raise InputError(f"shape {tuple(shape)} does not fit data of shape {known.shape}")
-        shape = as_shape(known.shape)
-        where = _known_mask(data, known, mask)
-        places, values = np.argwhere(where), known[where]
-        if len(values) == 0:
-            raise InputError("data must have at least one known entry, got none")
+        array = _as_numbers(data)
+        if shape is not None and as_shape(shape) != array.shape:
+            raise InputError(f"shape {tuple(shape)} does not fit data of shape {array.shape}")
+        shape = as_shape(array.shape)
+        known = _known_mask(data, array, mask)
+        places, values = np.argwhere(known), array[known]
+    if len(values) == 0:
+        raise InputError("data must have at least one known entry, got none")
     bad = ~np.isfinite(values)
     if bad.any():
         first = tuple(int(i) for i in places[int(np.argmax(bad))])
@@ -236,18 +250,30 @@ def _known_mask(data: Any, values: Array, mask: Any) -> Array:
                 f"mask must be a boolean array of shape {values.shape}, true where data is known, "
                 f"got {known.dtype} of shape {known.shape}"
             )
-        return known
+        return known & ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else known
     if isinstance(data, np.ma.MaskedArray):
         return ~np.ma.getmaskarray(data)
     return ~np.isnan(values)
 
 
-def _choose_holdout(size: int, share: float, rng: np.random.Generator) -> Array:
-    count = round(size * share)
-    if not 0 < share < 1 or not 0 < count < size:
+def _warn_about_overlap(places: Array, held: Array) -> None:
+    both = np.concatenate([places, held])
+    _, counts = np.unique(both, axis=0, return_counts=True)
+    if (counts > 1).any():
+        warn_user(
+            f"{int((counts > 1).sum())} held-out entries are also known to the solver, so the "
+            "held-out error is too small; leave them out of one of the two",
+            DataWarning,
+        )
+
+
+def _choose_holdout(size: int, share: Any, rng: np.random.Generator) -> Array:
+    is_share = isinstance(share, float | np.floating) and 0 < share < 1
+    count = round(size * float(share)) if is_share else 0
+    if not 0 < count < size:
         raise InputError(
             f"holdout must be a share of the {size} known entries, between 0 and 1 and leaving "
-            f"some on both sides, got {share}"
+            f"some on both sides, or a pair of indices and values, got {share!r}"
         )
     chosen = np.zeros(size, dtype=bool)
     chosen[rng.permutation(size)[:count]] = True
@@ -259,41 +285,42 @@ def _choose_holdout(size: int, share: float, rng: np.random.Generator) -> Array:
 
 def _make_solver(
     method: str | Solver[Any],
-    step: str | float | StepRule,
+    step: str | float | StepRule | None,
     lead: int | Literal["auto"] | None,
     order: Sequence[int] | None,
     problem: Problem,
 ) -> Solver[Any]:
     if not isinstance(method, str):
-        if lead is not None or order is not None:
-            raise InputError("lead and order belong to the solver; set them there")
+        if isinstance(method, type) or not hasattr(method, "init"):
+            raise InputError(
+                f"method must be one of {', '.join(METHODS)}, or a solver such as SMQRGD(), got "
+                f"{method!r}"
+            )
+        for name, value in (("step", step), ("lead", lead), ("order", order)):
+            if value is not None:
+                raise InputError(f"{name} belongs to the solver; set it there")
         return method
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, or a solver, got {method!r}")
-    options: dict[str, Any] = {"step_rule": as_step(step)}
+    options: dict[str, Any] = {"step_rule": as_step("normalized" if step is None else step)}
     if lead is not None:
-        options["lead"] = lead if lead == "auto" else normalize_mode(lead, len(problem.shape))
+        options["lead"] = lead
     if order is not None:
         options["order"] = as_order(order, problem.rank)
     allowed = {f.name for f in fields(METHODS[method])}
     for name in options:
         if name not in allowed:
             raise InputError(f"method {method!r} has no {name}; leave it out")
-    if lead is not None and order is not None and options["order"][0] != options["lead"]:
-        raise InputError(
-            f"order must begin with the lead mode {options['lead']}, got {tuple(order)}; "
-            "give only one of the two"
-        )
     solver: Solver[Any] = METHODS[method](**options)
+    if isinstance(solver, Ordered):
+        solver.modes(problem)  # refuses what does not fit
     return solver
 
 
 def _arrangement(solver: Solver[Any], problem: Problem) -> int:
     """Choose the mode along which sampled entries are stored."""
-    if isinstance(solver, SMQRGD):
+    if isinstance(solver, Ordered):
         return solver.modes(problem)[0]
-    if isinstance(solver, SeMPIHT):
-        return as_order(solver.order, problem.rank)[0]
     return int(np.argmax(problem.shape))  # the longest fibres: fewest of them
 
 
@@ -305,7 +332,9 @@ def _as_checkpoint(
     return Checkpoint(checkpoint)
 
 
-def _check_start(start: str | Tucker, problem: Problem) -> None:
+def _make_start(
+    start: str | Tucker, problem: Problem, rng: int | np.random.Generator | None
+) -> Tucker | Start | None:
     if isinstance(start, Tucker):
         if start.shape != problem.shape or any(
             s < r for s, r in zip(start.rank, problem.rank, strict=True)
@@ -314,46 +343,58 @@ def _check_start(start: str | Tucker, problem: Problem) -> None:
                 f"a start must have shape {problem.shape} and at least rank {problem.rank}, got "
                 f"{start}"
             )
-    elif start not in STARTS:
+        if start.dtype.kind == "c" and problem.dtype.kind != "c":
+            raise InputError("a complex start needs complex measurements; take its real part")
+        if not all(np.isfinite(array).all() for array in start.as_arrays().values()):
+            raise InputError("a start must be finite, got NaN or infinite numbers")
+        return start.astype(problem.dtype)
+    if not isinstance(start, str) or start not in STARTS:
         raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
-
-
-def _make_start(
-    start: str | Tucker, problem: Problem, rng: int | np.random.Generator | None
-) -> Tucker | None:
-    if isinstance(start, Tucker):
-        return start.astype(np.result_type(start.dtype, problem.dtype))
     if start == "corrected":
-        return corrected_start(problem)
-    return random_start(problem, rng) if start == "random" else None
+        return corrected_start
+    return (lambda inside: random_start(inside, rng)) if start == "random" else None
 
 
-def _check_reference(
-    truth: Tucker | Array | None, holdout: tuple[Operator, Array] | None, problem: Problem
-) -> None:
-    if truth is not None and truth.shape != problem.shape:
+def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Array | None:
+    if truth is None:
+        return None
+    if not isinstance(truth, Tucker):
+        truth = np.asarray(truth)
+    if truth.shape != problem.shape:
         raise InputError(f"truth must have shape {problem.shape}, got {truth.shape}")
-    if holdout is not None:
-        operator, y = holdout
-        if operator.shape != problem.shape or np.shape(y) != (operator.size,):
-            raise InputError(
-                f"holdout must be an operator on tensors of shape {problem.shape} and its "
-                f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
-            )
-        if not (np.isfinite(y).all() and np.linalg.norm(y) > 0):
-            raise InputError("held-out measurements must be finite and not all zero")
+    size = truth.norm() if isinstance(truth, Tucker) else np.linalg.norm(truth)
+    if not (np.isfinite(size) and size > 0):
+        raise InputError("truth must be finite and not all zero, or left out")
+    return truth
+
+
+def _check_holdout(holdout: tuple[Operator, Array] | None, problem: Problem) -> None:
+    if holdout is None:
+        return
+    if not isinstance(holdout, tuple) or len(holdout) != 2 or not isinstance(holdout[0], Operator):
+        raise InputError(
+            f"holdout must be a pair of an operator and its measurements, got {holdout!r}; "
+            "complete also takes a share of the known entries"
+        )
+    operator, y = holdout
+    if operator.shape != problem.shape or np.shape(y) != (operator.size,):
+        raise InputError(
+            f"holdout must be an operator on tensors of shape {problem.shape} and its "
+            f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
+        )
+    if not (np.isfinite(y).all() and np.linalg.norm(y) > 0):
+        raise InputError("held-out measurements must be finite and not all zero")
 
 
 def _warn_about_data(problem: Problem) -> None:
     """Say what the measurements cannot determine."""
     needed = degrees_of_freedom(problem.shape, problem.rank)
     if problem.operator.size < needed:
-        warnings.warn(
+        warn_user(
             f"{problem.operator.size} measurements cannot determine a tensor of shape "
             f"{problem.shape} and rank {problem.rank}, which has {needed} degrees of freedom; "
             "lower the rank or measure more",
             DataWarning,
-            stacklevel=3,
         )
     if not isinstance(problem.operator, Sampling):
         return
@@ -362,9 +403,8 @@ def _warn_about_data(problem: Problem) -> None:
         empty = np.flatnonzero(counts == 0)
         if len(empty):
             shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-            warnings.warn(
+            warn_user(
                 f"mode {k} has no observation at all at index {shown} ({len(empty)} of {n}); "
                 "what is filled in there is arbitrary",
                 DataWarning,
-                stacklevel=3,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import overload
 
 import numpy as np
 
@@ -65,8 +66,18 @@ class Trace:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, iteration: int) -> Row:
-        return self.rows[iteration]
+    @overload
+    def __getitem__(self, iteration: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, iteration: slice) -> Trace: ...
+
+    def __getitem__(self, iteration: int | slice) -> Row | Trace:
+        rows = self.rows[iteration]
+        return Trace(rows) if isinstance(rows, tuple) else rows
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *Row.__dataclass_fields__]
 
     def __getattr__(self, name: str) -> Array:
         if name in Row.__dataclass_fields__:
@@ -84,7 +95,8 @@ class Result:
 
     Attributes
     ----------
-    x : the recovered tensor, a `Tucker` with ``core`` and ``factors``
+    x : the recovered tensor, a `Tucker` with ``core`` and ``factors``: the last iterate of a run
+        that converged or was stopped by its callback, else the one of least loss
     status : how the run ended
     message : what happened, in a sentence
     n_iter : number of iterations

@@ -58,9 +58,12 @@ def random_tucker(
 def _uniform_factors(
     shape: Sequence[int], rank: Sequence[int], rng: np.random.Generator, dtype: Any
 ) -> tuple[Array, ...]:
-    return tuple(
-        np.linalg.qr(_gaussian((n, r), rng, dtype))[0] for n, r in zip(shape, rank, strict=True)
-    )
+    factors = []
+    for n, r in zip(shape, rank, strict=True):
+        q, triangle = np.linalg.qr(_gaussian((n, r), rng, dtype))
+        diagonal = np.diagonal(triangle)
+        factors.append(q * (diagonal / np.abs(diagonal)))  # QR fixes signs; uniform has them free
+    return tuple(factors)
 
 
 def conditioned_tucker(
@@ -102,13 +105,23 @@ def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = Non
         raise InputError(
             f"amount must be a share between 0 and 1 or a count between 1 and {total}, got {amount}"
         )
+    generator = np.random.default_rng(rng)
     if total > np.iinfo(np.int64).max:
-        raise InputError(f"sampling needs fewer than 2**63 entries in all, got shape {shape}")
-    flat = _sample_flat(total, size, np.random.default_rng(rng))
+        return _sample_rows(shape, size, generator)
+    flat = _sample_flat(total, size, generator)
     out = np.empty((size, len(shape)), dtype=np.int32 if max(shape) < 2**31 else np.int64)
     for k in reversed(range(len(shape))):
         flat, out[:, k] = np.divmod(flat, shape[k])
     return out
+
+
+def _sample_rows(shape: tuple[int, ...], size: int, rng: np.random.Generator) -> Array:
+    """Do as `_sample_flat` where entries cannot be numbered by 64 bits; repeats are rare there."""
+    rows = np.empty((0, len(shape)), dtype=np.int64)
+    while len(rows) < size:
+        fresh = np.stack([rng.integers(0, n, size - len(rows)) for n in shape], axis=1)
+        rows = np.unique(np.concatenate([rows, fresh]), axis=0)
+    return rows
 
 
 def _sample_flat(total: int, size: int, rng: np.random.Generator) -> Array:

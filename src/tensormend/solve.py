@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -22,7 +24,7 @@ from tensormend.stopping import Stop
 from tensormend.storage import check_folder, load_arrays, save_arrays
 from tensormend.tucker import Tucker
 
-__all__ = ["Callback", "Checkpoint", "Progress", "Solver", "State", "solve"]
+__all__ = ["Callback", "Checkpoint", "Ordered", "Progress", "Solver", "Start", "State", "solve"]
 
 
 class State(Protocol):
@@ -70,6 +72,15 @@ class Solver(Protocol[S]):
         ...
 
 
+@runtime_checkable
+class Ordered(Protocol):
+    """A solver that takes the modes in an order: sampled entries are stored along the first."""
+
+    def modes(self, problem: Problem) -> tuple[int, ...]:
+        """Return the processing order of the modes."""
+        ...
+
+
 @dataclass(frozen=True)
 class Progress:
     """What a callback is shown: the iterate and its row of the trace."""
@@ -78,6 +89,9 @@ class Progress:
     x: Tucker
     row: Row
 
+
+Start = Callable[[Problem], Tucker]
+"""Makes a starting point from a problem."""
 
 Callback = Callable[[Progress], bool | None]
 """Called after every iteration; a true return value ends the run."""
@@ -95,29 +109,61 @@ class Checkpoint:
             raise InputError(f"a checkpoint is saved every 1 iteration or more, got {self.every}")
 
 
+class _BlasLimit:
+    """One thread for BLAS while any run is on; runs in several threads share the setting."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_runs = 0
+        self._limits: threadpool_limits | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._n_runs == 0:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+            self._n_runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_runs -= 1
+                if self._n_runs == 0 and self._limits is not None:
+                    self._limits.restore_original_limits()
+
+
+_one_blas_thread = _BlasLimit()
+
+
 @dataclass(frozen=True)
 class _Monitor:
-    """The diagnostics of an iterate, kept off the clock."""
+    """The diagnostics of an iterate, kept off the clock and in the units of the data."""
 
     problem: Problem
     truth: Tucker | Array | None
     holdout: tuple[Operator, Array] | None
     want_change: bool
 
+    def in_data_units(self, x: Tucker) -> Tucker:
+        return x if self.problem.unit == 1 else x * self.problem.unit
+
     def row(self, state: State, previous: Tucker | None, seconds: float) -> Row:
-        loss = float(state.loss)
-        residual = float(np.sqrt(2 * loss)) / self.problem.y_norm
+        unit = self.problem.unit
+        misfit = unit * float(np.sqrt(2 * state.loss))
+        residual = misfit / self.problem.y_norm
         change = holdout_error = error = np.nan
-        if np.isfinite(loss):
+        if np.isfinite(residual):
             if self.want_change and previous is not None:
                 size = norm(state.x.core)  # the factors are orthonormal
                 change = state.x.distance(previous) / size if size else np.inf
+            x = self.in_data_units(state.x)
             if self.holdout is not None:
                 operator, y = self.holdout
-                holdout_error = norm(operator.forward(state.x) - y) / norm(y)
+                holdout_error = norm(operator.forward(x) - y) / norm(y)
             if self.truth is not None:
                 size = self.truth.norm() if isinstance(self.truth, Tucker) else norm(self.truth)
-                error = state.x.distance(self.truth) / size
+                error = x.distance(self.truth) / size
+        loss = float(state.loss) * unit * unit
         return Row(seconds, loss, residual, state.step_size, change, holdout_error, error)
 
 
@@ -128,13 +174,13 @@ class _Run:
     state: Any
     rows: list[Row]
     best: Tucker
-    best_loss: float
+    best_row: int
 
 
 def solve(
     problem: Problem,
     solver: Solver[S],
-    x0: Tucker | None = None,
+    x0: Tucker | Start | None = None,
     *,
     stop: Stop | None = None,
     truth: Tucker | Array | None = None,
@@ -146,9 +192,15 @@ def solve(
 ) -> Result:
     """Run a solver on a problem until a rule says stop.
 
+    The solver works on ``y`` divided by a power of two near its largest value, so that squares of
+    very large or very small data neither overflow nor vanish; what is reported is in the units
+    of the data.
+
     Parameters
     ----------
-    problem, solver, x0 : what to solve, how, and from where (``None``: spectral start)
+    problem, solver : what to solve and how
+    x0 : where to start: a tensor, a function that makes one from the problem, or ``None`` for the
+        solver's own spectral start
     stop : the rules; the defaults of `Stop` if not given
     truth : the true tensor, for the error column and ``tol_error``
     holdout : an operator and measurements that the solver does not see
@@ -163,31 +215,64 @@ def solve(
     if checkpoint is not None:
         check_folder(checkpoint.path)
     monitor = _Monitor(problem, truth, holdout, want_change=stop.change > 0)
+    inside = problem.in_units()
     wall = time.perf_counter() - spent
     # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
     # small problems slower, so BLAS keeps to one until the run ends.
     quiet = np.errstate(over="ignore", invalid="ignore")
-    with quiet, threadpool_limits(limits=1, user_api="blas"):
+    with quiet, _one_blas_thread():
         if resume is None:
-            clock = time.perf_counter()
-            state = solver.init(problem, x0)
-            row = monitor.row(state, None, spent + time.perf_counter() - clock)
-            run = _Run(state, [row], state.x, row.loss)
+            run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
-            run = _load_run(resume, problem, solver)
+            run, ending = _load_run(resume, problem, inside, solver), None
             wall -= run.rows[-1].seconds
-        ending = stop.check(run.rows, time.perf_counter() - wall)
+        ending = ending or stop.check(run.rows, time.perf_counter() - wall)
         while ending is None:
-            ending = _advance(run, problem, solver, monitor)
+            n_iter = len(run.rows)
+            ending = _advance(run, inside, solver, monitor)
             if ending is None:
-                if callback is not None and callback(
-                    Progress(len(run.rows) - 1, run.state.x, run.rows[-1])
-                ):
-                    ending = Status.STOPPED, f"after {len(run.rows) - 1} iterations"
+                if callback is not None:
+                    x = monitor.in_data_units(run.state.x)
+                    if callback(Progress(n_iter, x, run.rows[-1])):
+                        ending = Status.STOPPED, f"in iteration {n_iter}"
                 ending = stop.check(run.rows, time.perf_counter() - wall) or ending
-            if checkpoint is not None and _is_due(checkpoint, run, ending):
+            if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
                 _save_run(checkpoint.path, run, problem, solver)
-    return _conclude(run, *ending, method=solver.name)
+        if checkpoint is not None and ending[0] is not Status.DIVERGED:
+            _save_run(checkpoint.path, run, problem, solver)
+    return _conclude(run, monitor, *ending, method=solver.name)
+
+
+def _begin(
+    problem: Problem,
+    inside: Problem,
+    solver: Solver[Any],
+    x0: Tucker | Start | None,
+    monitor: _Monitor,
+    spent: float,
+) -> tuple[_Run, tuple[Status, str] | None]:
+    """Make the first state; where that fails, stand at zero and say so."""
+    clock = time.perf_counter()
+    try:
+        if isinstance(x0, Tucker):
+            x0 = x0 * (1 / problem.unit)
+        elif x0 is not None:
+            x0 = x0(inside)
+        state = solver.init(inside, x0)
+        row = monitor.row(state, None, spent + time.perf_counter() - clock)
+        if np.isfinite(row.residual):
+            return _Run(state, [row], state.x, 0), None
+        trouble = f"the relative residual is {row.residual}"
+    except np.linalg.LinAlgError as error:
+        trouble = str(error)
+    row = Row(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
+    return _Run(None, [row], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
+
+
+def _zero(problem: Problem) -> Tucker:
+    sizes = zip(problem.shape, problem.rank, strict=True)
+    factors = tuple(np.eye(n, r, dtype=problem.dtype) for n, r in sizes)
+    return Tucker(np.zeros(problem.rank, dtype=problem.dtype), factors)
 
 
 def _advance(
@@ -197,24 +282,25 @@ def _advance(
     try:
         state = solver.step(problem, run.state)
     except np.linalg.LinAlgError as error:
-        return Status.DIVERGED, f"{error} after {len(run.rows) - 1} iterations"
+        return Status.DIVERGED, f"{error} in iteration {len(run.rows)}"
     seconds = run.rows[-1].seconds + time.perf_counter() - clock
     run.rows.append(monitor.row(state, run.state.x, seconds))
     run.state = state
-    if state.loss <= run.best_loss:
-        run.best, run.best_loss = state.x, state.loss
+    if run.rows[-1].residual <= run.rows[run.best_row].residual:
+        run.best, run.best_row = state.x, len(run.rows) - 1
     return None
 
 
-def _conclude(run: _Run, status: Status, detail: str, method: str) -> Result:
-    keep_last = status not in (Status.DIVERGED, Status.STALLED)
+def _conclude(run: _Run, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
+    keep_last = status in (Status.CONVERGED, Status.STOPPED)
+    row = run.rows[-1 if keep_last else run.best_row]
     return Result(
-        x=run.state.x if keep_last else run.best,
+        x=monitor.in_data_units(run.state.x if keep_last else run.best),
         status=status,
         message=f"{status.value} ({detail[0].upper()}{detail[1:]}.)",
         n_iter=len(run.rows) - 1,
         seconds=run.rows[-1].seconds,
-        loss=float(run.state.loss if keep_last else run.best_loss),
+        loss=row.loss,
         trace=Trace(tuple(run.rows)),
         method=method,
     )
@@ -223,21 +309,18 @@ def _conclude(run: _Run, status: Status, detail: str, method: str) -> Result:
 # checkpoints
 
 
-def _is_due(checkpoint: Checkpoint, run: _Run, ending: tuple[Status, str] | None) -> bool:
-    if ending is not None and ending[0] is Status.DIVERGED:
-        return False
-    return ending is not None or (len(run.rows) - 1) % checkpoint.every == 0
-
-
 def _signature(problem: Problem, solver: Solver[Any]) -> str:
-    digest = hashlib.sha256(problem.y.tobytes()).hexdigest()
-    return f"{solver!r} rank={problem.rank} {problem.operator!r} y={problem.dtype}:{digest}"
+    """Describe a run; the operator is told apart by the loss it gives, see `_load_run`."""
+    settings = repr(solver) if is_dataclass(solver) else type(solver).__qualname__
+    digest = hashlib.sha256(problem.y.tobytes()).hexdigest()[:16]
+    operator = f"{type(problem.operator).__qualname__} of shape {problem.shape}"
+    return f"{settings}, rank {problem.rank}, {operator}, {problem.dtype} data {digest}"
 
 
 def _save_run(path: Any, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
     arrays = {
         "signature": np.array(_signature(problem, solver)),
-        "best_loss": np.array(run.best_loss),
+        "best_row": np.array(run.best_row),
         **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
         **_prefixed("state.", solver.save(run.state)),
         **_prefixed("best.", run.best.as_arrays()),
@@ -245,29 +328,33 @@ def _save_run(path: Any, run: _Run, problem: Problem, solver: Solver[Any]) -> No
     save_arrays(path, "checkpoint", arrays)
 
 
-def _load_run(path: Any, problem: Problem, solver: Solver[Any]) -> _Run:
+def _load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) -> _Run:
     if not Path(path).exists():
         raise CheckpointError(f"the checkpoint {path} does not exist; start without resume")
-    arrays = load_arrays(path, "checkpoint")
+    try:
+        arrays = load_arrays(path, "checkpoint")
+    except InputError as error:
+        raise CheckpointError(str(error)) from error
     expected, found = _signature(problem, solver), str(arrays.get("signature"))
     if found != expected:
         raise CheckpointError(
-            f"the checkpoint {path} belongs to another run; expected {expected}, found {found}; "
-            "resume with the same data, rank, method and step"
+            f"the checkpoint {path} belongs to another run; expected: {expected}; found: {found}; "
+            "resume with the same data, rank, method and step (and rng, for a random hold-out)"
         )
     columns = _unprefixed("trace.", arrays)
-    state = solver.load(problem, _unprefixed("state.", arrays))
     rows = [
         Row(**{name: float(values[k]) for name, values in columns.items()})
         for k in range(len(columns["loss"]))
     ]
-    if state.loss != rows[-1].loss:
+    state = solver.load(inside, _unprefixed("state.", arrays))
+    loss = float(state.loss) * problem.unit * problem.unit
+    if loss != rows[-1].loss:
         raise CheckpointError(
-            f"the checkpoint {path} has loss {rows[-1].loss}, but its iterate gives {state.loss} "
-            "on this problem; the operator has changed"
+            f"the checkpoint {path} has loss {rows[-1].loss}, but its iterate gives {loss} on this "
+            "problem; the operator has changed"
         )
     best = Tucker.from_arrays(_unprefixed("best.", arrays))
-    return _Run(state, rows, best, float(arrays["best_loss"]))
+    return _Run(state, rows, best, int(arrays["best_row"]))
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

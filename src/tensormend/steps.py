@@ -11,6 +11,8 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import InputError
 
+ROUNDING = 100  # a projection below this many eps of what was projected is rounding
+
 __all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step"]
 
 
@@ -18,12 +20,12 @@ class StepRule(Protocol):
     """A rule for the step along a direction ``d``.
 
     ``squared_norm()`` is ``||d||^2`` and ``measure()`` is ``A(d)``; both are computed only if
-    called.
+    called. ``scale`` is the norm of the gradient of which ``d`` is a projection.
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], measure: Callable[[], Array]
-    ) -> float:  # pragma: no cover - a signature
+        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+    ) -> float:
         """Return the step size."""
         ...
 
@@ -38,9 +40,11 @@ class ConstantStep:
         if not (np.isfinite(self.value) and self.value > 0):
             raise InputError(f"a constant step must be a positive number, got {self.value}")
 
-    def __call__(self, squared_norm: Callable[[], float], measure: Callable[[], Array]) -> float:
+    def __call__(
+        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+    ) -> float:
         """Return the value."""
-        del squared_norm, measure
+        del squared_norm, measure, scale
         return float(self.value)
 
 
@@ -51,10 +55,14 @@ class NormalizedStep:
     The direction is ``P(G)`` in the tangent space of the method, ``F(G)`` for hard thresholding.
     """
 
-    def __call__(self, squared_norm: Callable[[], float], measure: Callable[[], Array]) -> float:
-        """Return the ratio, or 1 where the operator does not see the direction."""
-        measured = float(np.linalg.norm(measure())) ** 2
-        return squared_norm() / measured if measured > 0 else 1.0
+    def __call__(
+        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+    ) -> float:
+        """Return the ratio, or 1 where the direction is rounding or the operator is blind to it."""
+        seen, square = measure(), squared_norm()
+        measured = float(np.linalg.norm(seen)) ** 2
+        rounding = ROUNDING * float(np.finfo(seen.dtype).eps) * scale
+        return square / measured if measured > 0 and square > rounding**2 else 1.0
 
 
 def as_step(step: str | float | StepRule) -> StepRule:

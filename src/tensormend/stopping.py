@@ -22,8 +22,8 @@ class Stop:
     Parameters
     ----------
     tol : relative residual ``||A(x) - y|| / ||y||`` to reach
-    tol_change : relative change between iterates below which they count as converged;
-        ``tol / 100`` by default
+    tol_change : relative change between iterates below which they count as converged, times the
+        step size where that is below 1; ``tol / 100`` by default
     tol_error : true relative error to reach (the paper's ``err``), where a truth is given
     stall, patience : stalled if the best loss fell by less than the share ``stall`` over the last
         ``patience`` iterations
@@ -39,12 +39,18 @@ class Stop:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tol", "tol_change", "tol_error", "stall", "max_seconds", "max_iter"):
+        for name in ("tol", "tol_change", "tol_error", "stall", "max_seconds"):
             value = getattr(self, name)
-            if value is not None and not (value >= 0):
-                raise InputError(f"{name} must be 0 or more, got {value}")
-        if self.patience < 1:
-            raise InputError(f"patience must be 1 iteration or more, got {self.patience}")
+            optional = name not in ("tol", "stall")
+            if value is None and optional:
+                continue
+            if not isinstance(value, int | float | np.number) or not value >= 0:
+                ending = ", or None" if optional else ""
+                raise InputError(f"{name} must be a number, 0 or more{ending}, got {value!r}")
+        for name, least in (("max_iter", 0), ("patience", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")
 
     @property
     def change(self) -> float:
@@ -55,8 +61,8 @@ class Stop:
         """Return how the run ends after these rows, or ``None`` to go on."""
         row, n_iter = rows[-1], len(rows) - 1
         after = f"after {n_iter} iteration{'s' if n_iter != 1 else ''}"
-        if not np.isfinite(row.loss):
-            return Status.DIVERGED, f"the loss became {row.loss} {after}"
+        if not np.isfinite(row.residual):
+            return Status.DIVERGED, f"the relative residual became {row.residual} {after}"
         if row.residual > DIVERGED_RESIDUAL * max(1.0, rows[0].residual):
             return Status.DIVERGED, f"the relative residual grew to {row.residual:.2g} {after}"
         if row.residual <= self.tol:
@@ -65,8 +71,11 @@ class Stop:
         if self.tol_error is not None and row.error <= self.tol_error:
             reached = f"relative error {row.error:.2g} is at most {self.tol_error:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        if row.change <= self.change:
-            reached = f"relative change {row.change:.2g} is at most {self.change:.2g}"
+        # a short step moves little wherever it is, so it must move less to count as arrived
+        allowed = self.change * min(1.0, row.step_size)
+        is_best = row.residual <= (1 + 1e-6) * min(r.residual for r in rows)
+        if row.change <= allowed and allowed > 0 and is_best:
+            reached = f"relative change {row.change:.2g} is at most {allowed:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
         if self._is_stalled(rows):
             return Status.STALLED, f"the loss stayed at {row.loss:.4g} {after}"
@@ -79,6 +88,6 @@ class Stop:
     def _is_stalled(self, rows: Sequence[Row]) -> bool:
         if len(rows) <= self.patience:
             return False
-        recent = min(row.loss for row in rows[-self.patience :])
-        before = min(row.loss for row in rows[: -self.patience])
-        return recent > (1 - self.stall) * before
+        recent = min(row.residual for row in rows[-self.patience :])
+        before = min(row.residual for row in rows[: -self.patience])
+        return recent**2 > (1 - self.stall) * before**2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -44,16 +44,14 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``path`` that takes its place when the block ends well."""
     target = check_folder(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    temporary = Path(name)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    handle = os.open(temporary, flags, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -80,8 +78,8 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Array]:
         raise
     except UNREADABLE as error:
         raise InputError(
-            f"{os.fspath(path)} should be an .npz file written by tensormend, but cannot be read "
-            f"as one: {error}"
+            f"{os.fspath(path)} should be an .npz file written by tensormend, but is damaged or "
+            "something else; check the file name"
         ) from error
     found = str(arrays.pop("kind", ""))
     if found != kind:

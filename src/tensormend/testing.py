@@ -53,6 +53,8 @@ def _draw(shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator) 
 def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     """Hold an operator to its contract: linearity, adjoint identity, overrides equal defaults."""
     rng = np.random.default_rng(seed)
+    for name in ("shape", "size", "dtype"):
+        _require(hasattr(operator, name), f"an operator must set {name}")
     shape, dtype = operator.shape, np.dtype(operator.dtype)
     tol = 1e3 * float(np.finfo(dtype).eps) * np.sqrt(np.prod(shape))
     x, z = _draw(shape, dtype, rng), _draw(shape, dtype, rng)
@@ -65,7 +67,8 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     gap = abs(complex(np.vdot(y, seen)) - complex(np.vdot(back, x)))
     _require(
         gap <= tol * norm(y) * norm(seen),
-        f"adjoint identity <y, Ax> = <A*y, x>: off by {gap}",
+        f"adjoint identity <y, Ax> = <A*y, x>: off by {gap / (norm(y) * norm(seen)):.2g} of "
+        f"||y|| ||Ax||, allowed {tol:.2g}",
     )
     _check_overrides(operator, y, rank, tol, rng)
 
@@ -144,6 +147,11 @@ def check_solver(
     n_iter : iterations of the runs that are compared step by step
     tol : relative tolerance of scaling and permutation, which change the order of summation
     """
+    if not callable(make):
+        raise ConformanceError(
+            f"check_solver takes a function that makes the solver, got {make!r}; "
+            "write lambda: MySolver()"
+        )
     solver = make()
     stop = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter)
     whole = solve(problem, solver, stop=stop)
@@ -179,7 +187,11 @@ def _check_permutation(
     stop = Stop(tol=tol / 100, max_iter=1000)
     there = solve(problem, make(), stop=stop)
     back = solve(Problem(moved, problem.y, ranks), make(), stop=stop)
-    _require(there.success and back.success, "the problem was not solved in both mode orders")
+    _require(
+        there.success and back.success,
+        f"the problem was not solved to {tol / 100:.0e} in both mode orders; take one that is "
+        "exactly of low rank",
+    )
     _close_tensors(back.x.permute(modes), there.x, tol, "permuting the modes")
 
 

@@ -39,6 +39,14 @@ def _check_step(step: str) -> None:
         )
 
 
+def _check_tensor(rank: int, condition: float, order: int) -> None:
+    if rank < 1 or not condition >= 1 or order < 2:
+        raise InputError(
+            f"rank must be 1 or more, condition 1 or more and order 2 or more, got {rank}, "
+            f"{condition} and {order}"
+        )
+
+
 def condition_number(x: Tucker | Array, mode: int, rank: int | None = None) -> float:
     """Condition number ``kappa_k = sigma_1 / sigma_r`` of the unfolding along a mode.
 
@@ -75,6 +83,7 @@ def contraction(step: Step, ric: float, rank: int, condition: float, order: int)
     _check_step(step)
     if not 0 <= ric < 1:
         raise InputError(f"a restricted isometry constant lies in [0, 1), got {ric}")
+    _check_tensor(rank, condition, order)
     a, b = math.sqrt(rank) * condition, math.sqrt(order - 1) + 1
     if step == "constant":
         return ric * (8 * a * (b * (ric + 2) + ric) + math.sqrt(order) + 3)
@@ -88,6 +97,7 @@ def sufficient_isometry(step: Step, rank: int, condition: float, order: int) -> 
     ``min(1/2, 1 / ((32 sqrt(d-1) + 40) sqrt(r) kappa + 4 sqrt(d) + 8))`` for the normalized one.
     """
     _check_step(step)
+    _check_tensor(rank, condition, order)
     a, b = math.sqrt(rank) * condition, math.sqrt(order - 1)
     if step == "constant":
         return min(0.5, 1 / ((20 * b + 24) * a + math.sqrt(order) + 3))
@@ -103,6 +113,8 @@ def error_bound(
     ``(sqrt(d) + 1)(8 sqrt(d-1) + 10) gamma_2^(k-1)``. For the start, ``k = 0``, it is that of the
     paper's lemma on the spectral start, ``2 (sqrt(d-1) + 1) R``.
     """
+    if n_iter < 0:
+        raise InputError(f"n_iter must be 0 or more, got {n_iter}")
     gamma = contraction(step, ric, rank, condition, order)
     b = math.sqrt(order - 1)
     if n_iter == 0:

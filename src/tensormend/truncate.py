@@ -232,8 +232,8 @@ def leading_eigenvectors(
     """Leading eigenvectors of a Hermitian ``n x n`` map, by a thick-restarted block iteration.
 
     The basis grows by the residuals of its Ritz pairs, as in a block Lanczos method, and is cut
-    back to the best of them when it is full. A start that is invariant to rounding is believed to
-    lead, unless the random columns beside it show otherwise.
+    back to the best of them when it is full. Beside a start a few random columns look for what it
+    misses.
 
     Returns
     -------
@@ -258,16 +258,21 @@ def leading_eigenvectors(
         kept = min(block, len(values))
         ritz = basis @ vectors[:, :kept]
         residual = image @ vectors[:, :kept] - ritz * values[:kept]
-        sizes = np.linalg.norm(residual, axis=0)
-        noise = ROUNDING * eps * max(abs(values[0]), abs(values[-1]))
-        worst, floor = float(np.linalg.norm(sizes[:rank])), max(abs(values[rank - 1]), noise)
+        top = max(abs(values[0]), abs(values[-1]))
+        sizes = np.linalg.norm(residual / top, axis=0) if top > 0 else np.zeros(kept)
+        noise = ROUNDING * eps
+        worst = float(np.linalg.norm(sizes[:rank]))
+        floor = max(abs(values[rank - 1]) / top, noise) if top > 0 else 1.0
         active = sizes > noise
-        done = worst <= tol * floor or not active[:rank].any() or basis.shape[1] == n
+        settled = worst <= tol * floor or not active[:rank].any()
+        # a start may be invariant without leading: look beyond it before believing it
+        enough = start is None or sweep >= 2 or not active.any()
+        done = (settled and enough) or basis.shape[1] == n
         if done or sweep == max_sweeps - 1:
             break
         if basis.shape[1] + kept > limit and limit < n:
             basis, image = ritz, image @ vectors[:, :kept]
-        fresh = (residual[:, active] / sizes[active])[:, : n - basis.shape[1]]
+        fresh = (residual[:, active] / (top * sizes[active]))[:, : n - basis.shape[1]]
         for _ in range(2):  # twice is enough
             fresh = np.linalg.qr(fresh - basis @ (basis.conj().T @ fresh))[0]
         basis = np.hstack([basis, fresh])
@@ -275,7 +280,7 @@ def leading_eigenvectors(
     best = ritz[:, :rank]
     if abs(values[-1]) <= values[rank - 1]:  # a power step at no cost, where it cannot hurt
         best = np.linalg.qr(image @ vectors[:, :rank])[0]
-    return best, worst / floor if floor > 0 else 0.0
+    return best, worst / floor
 
 
 def _leading_factor(

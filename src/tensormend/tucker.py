@@ -51,6 +51,8 @@ class Tucker:
     core: Array
     factors: tuple[Array, ...]
 
+    __array_ufunc__ = None  # NumPy scalars leave arithmetic to this class
+
     def __post_init__(self) -> None:
         core = np.asarray(self.core)
         factors = tuple(np.asarray(u) for u in self.factors)
@@ -173,6 +175,11 @@ class Tucker:
         check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
         return multi_mode_product(self.core, self.factors)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a Tucker tensor has no dense array to share; it must be made")
+        return self.dense().astype(self.dtype if dtype is None else dtype, copy=False)
+
     # algebra in factored form
 
     def inner(self, other: Tucker) -> Any:
@@ -225,6 +232,11 @@ class Tucker:
         return Tucker(self.core * scalar, self.factors)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, scalar: Any) -> Tucker:
+        if not np.isscalar(scalar):
+            return NotImplemented
+        return Tucker(self.core / scalar, self.factors)
 
     def __neg__(self) -> Tucker:
         return Tucker(-self.core, self.factors)

@@ -11,7 +11,8 @@ done with them. Three kinds are kept apart, in the paper's unit of one multiply-
 - ``elementwise``: one for each number written, or read by a sum.
 
 Each tally is a polynomial in ``n`` once ``n`` exceeds ``r^(d-1)`` and ``2 r``, so a fit through
-enough sizes gives its leading coefficients without extrapolation.
+enough sizes gives its leading coefficients without extrapolation. Run
+``python -m tensormend.experiments.complexity`` for the table.
 
 The paper takes a truncated SVD of an ``n x n^(d-1)`` matrix to be ``O(n^d r)``, as it is by
 iteration, with a constant that it leaves open. Here the SVD is exact, by QR, and its cost appears

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import types
-import warnings
 
-from tensormend.errors import InputError, NativeKernelWarning
+from tensormend.errors import InputError, NativeKernelWarning, warn_user
 from tensormend.kernels import reference
 
 active: types.ModuleType = reference
 try:
     from tensormend.kernels import _native
-except ImportError:
-    warnings.warn(
+except ImportError as error:
+    warn_user(
         "the compiled kernels of tensormend are not available, so slower NumPy versions are used; "
-        "install with a C++17 compiler at hand to get them",
+        f"install with a C++17 compiler at hand to get them ({error})",
         NativeKernelWarning,
-        stacklevel=2,
     )
 else:
     active = _native

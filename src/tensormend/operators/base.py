@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize, mode_product, multi_mode_product
+from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, norm
 from tensormend.errors import InputError
 from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.truncate import SparsePlusTucker
@@ -23,10 +23,11 @@ class Pullback:
 
     With ``G = A*(y - A(x))``: ``loss`` is ``||y - A(x)||^2 / 2``, ``core`` is ``G ×_j U_j^H``,
     ``factors[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and ``residual`` is empty unless asked for.
-    For orthonormal factors these are minus the gradients of the loss.
+    For orthonormal factors these are minus the gradients of the loss. ``scale`` is ``||G||``.
     """
 
     loss: float
+    scale: float
     core: Array
     factors: tuple[Array, ...]
     residual: Array
@@ -37,10 +38,11 @@ class ModeProducts:
     """Single-mode products of ``G = A*(y - A(x))``, unfolded along a lead mode.
 
     ``across`` is ``G^T conj(U)`` (``N x r``) and ``along`` is ``G conj(V)`` (``n x r``), with the
-    ``N`` columns counted in C order over the other modes.
+    ``N`` columns counted in C order over the other modes. ``scale`` is ``||G||``.
     """
 
     loss: float
+    scale: float
     across: Array
     along: Array
 
@@ -92,7 +94,7 @@ class Operator(ABC):
         )
         core = mode_product(parts[0], x.factors[0].conj().T, 0)
         kept = residual if want_residual else residual[:0]
-        return Pullback(_half_square(residual), core, factors, kept)
+        return Pullback(_half_square(residual), norm(back), core, factors, kept)
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
@@ -100,7 +102,8 @@ class Operator(ABC):
         """Loss and single-mode products at the tensor whose unfolding is ``left right^T``."""
         residual = y - self.forward(self._fold(mode, left @ right.T))
         matrix = self._unfold(mode, self.adjoint(residual))
-        return ModeProducts(_half_square(residual), matrix.T @ left.conj(), matrix @ rows.conj())
+        across, along = matrix.T @ left.conj(), matrix @ rows.conj()
+        return ModeProducts(_half_square(residual), norm(matrix), across, along)
 
     def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
         """Measure a tangent vector."""

@@ -14,6 +14,7 @@ from tensormend.algebra import (
     Array,
     as_shape,
     check_memory,
+    is_inexact,
     normalize_mode,
 )
 from tensormend.errors import InputError
@@ -60,6 +61,12 @@ class Sampling(Operator):
         threads: int | None = None,
     ) -> None:
         shape = as_shape(shape)
+        if not is_inexact(np.dtype(dtype)):
+            raise InputError(
+                f"dtype must be float32, float64, complex64 or complex128, got {np.dtype(dtype)}"
+            )
+        if np.asarray(indices).dtype == np.bool_:
+            raise InputError("indices must be integers, got booleans; use Sampling.from_mask(mask)")
         fibres, permutation = Fibres.build(shape, np.asarray(indices), lead)
         self._set(fibres, permutation, scale, np.dtype(dtype), threads)
 
@@ -181,6 +188,7 @@ class Sampling(Operator):
         back = np.argsort(f.modes)
         return Pullback(
             0.5 * weight * square,
+            weight * math.sqrt(square),
             weight * core.transpose(back),
             tuple(weight * gradients[k] for k in back),
             np.empty(0) if residual is None else self._measured(residual),
@@ -197,7 +205,7 @@ class Sampling(Operator):
         weight = self.scale**2
         if weight != 1:
             across, along = weight * across, weight * along
-        return ModeProducts(0.5 * weight * square, across, along)
+        return ModeProducts(0.5 * weight * square, weight * math.sqrt(square), across, along)
 
     def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
         """Measure a tangent vector in one pass without values."""

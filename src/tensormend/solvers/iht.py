@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from tensormend.algebra import Array, norm
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule
-from tensormend.truncate import SparsePlusTucker, sthosvd, thosvd
+from tensormend.steps import NormalizedStep, StepRule, as_step
+from tensormend.truncate import SparsePlusTucker, as_order, sthosvd, thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["TIHT", "SeMPIHT", "ThresholdingState"]
@@ -26,11 +26,12 @@ class ThresholdingState:
     step_size: float
     residual: Array
     direction: Array
+    scale: float
 
 
 def _evaluate(problem: Problem, x: Tucker, step_size: float) -> ThresholdingState:
     pull = problem.operator.pullback(x, problem.y, want_residual=True)
-    return ThresholdingState(x, pull.loss, step_size, pull.residual, pull.core)
+    return ThresholdingState(x, pull.loss, step_size, pull.residual, pull.core, pull.scale)
 
 
 def _shift(
@@ -38,7 +39,11 @@ def _shift(
 ) -> tuple[float, Array | SparsePlusTucker]:
     """Take the gradient step of equation 2.1, with the step size of equation 2.3."""
     direction = Tucker(state.direction, state.x.factors)
-    alpha = rule(lambda: norm(state.direction) ** 2, lambda: problem.operator.forward(direction))
+    alpha = rule(
+        lambda: norm(state.direction) ** 2,
+        lambda: problem.operator.forward(direction),
+        state.scale,
+    )
     return alpha, problem.operator.shifted(state.x, alpha, state.residual)
 
 
@@ -60,6 +65,9 @@ class TIHT:
 
     name: ClassVar[str] = "tiht"
     step_rule: StepRule = NormalizedStep()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
@@ -89,7 +97,14 @@ class SeMPIHT:
 
     name: ClassVar[str] = "sempiht"
     step_rule: StepRule = NormalizedStep()
-    order: Sequence[int] | None = None
+    order: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_rule", as_step(self.step_rule))
+
+    def modes(self, problem: Problem) -> tuple[int, ...]:
+        """Return the processing order of the modes."""
+        return as_order(self.order, problem.rank)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at the ST-HOSVD of ``A* y``."""

@@ -11,7 +11,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule
+from tensormend.steps import NormalizedStep, StepRule, as_step
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
@@ -26,6 +26,7 @@ class RGDState:
     loss: float
     step_size: float
     tangent: TuckerTangent
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,13 @@ class RGD:
     name: ClassVar[str] = "rgd"
     step_rule: StepRule = NormalizedStep()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_rule", as_step(self.step_rule))
+
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGDState:
         pull = problem.operator.pullback(x, problem.y)
         tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return RGDState(x, pull.loss, step_size, tangent)
+        return RGDState(x, pull.loss, step_size, tangent, pull.scale)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
@@ -55,6 +59,7 @@ class RGD:
         alpha = self.step_rule(
             state.tangent.squared_norm,
             lambda: problem.operator.forward_tangent(state.tangent),
+            state.scale,
         )
         return self._evaluate(problem, state.tangent.retract(alpha), alpha)
 

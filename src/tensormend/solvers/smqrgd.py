@@ -8,10 +8,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory, mode_product
+from tensormend.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    check_memory,
+    mode_product,
+    normalize_mode,
+)
+from tensormend.errors import InputError
 from tensormend.manifold import ModeTangent
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule
+from tensormend.steps import NormalizedStep, StepRule, as_step
 from tensormend.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.tucker import Tucker
 
@@ -47,6 +54,7 @@ class SMQRGDState:
     step_size: float
     base: Array
     tangent: ModeTangent
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -70,14 +78,27 @@ class SMQRGD:
     lead: int | Literal["auto"] = "auto"
     order: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_rule", as_step(self.step_rule))
+        is_mode = isinstance(self.lead, int | np.integer) and not isinstance(self.lead, bool)
+        if self.lead != "auto" and not is_mode:
+            raise InputError(f"lead must be a mode or 'auto', got {self.lead!r}")
+
     def modes(self, problem: Problem) -> tuple[int, ...]:
         """Return the processing order, the lead mode first."""
+        lead = self.lead
+        if lead != "auto":
+            lead = normalize_mode(lead, len(problem.shape))
         if self.order is not None:
-            return as_order(self.order, problem.rank)
-        if self.lead == "auto":
+            order = as_order(self.order, problem.rank)
+            if lead not in ("auto", order[0]):
+                raise InputError(
+                    f"order must begin with the lead mode {lead}, got {order}; give only one of "
+                    "the two"
+                )
+            return order
+        if lead == "auto":
             lead = choose_lead(problem.shape, problem.rank, problem.operator.size)
-        else:
-            lead = self.lead
         return (lead, *(k for k in as_order(None, problem.rank) if k != lead))
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:
@@ -85,8 +106,8 @@ class SMQRGD:
         order = self.modes(problem)
         lead, r = order[0], problem.rank[order[0]]
         columns = np.prod([n for k, n in enumerate(problem.shape) if k != lead], dtype=float)
-        check_memory(
-            (int(columns), r), problem.dtype, DEFAULT_MEMORY_LIMIT, "the row panel of SM-QRGD"
+        check_memory(  # a step holds about six of them at a time
+            (6, int(columns), r), problem.dtype, DEFAULT_MEMORY_LIMIT, "the row panels of SM-QRGD"
         )
         if x0 is None:
             z = problem.operator.shifted(None, 1.0, problem.y)
@@ -101,6 +122,7 @@ class SMQRGD:
         alpha = self.step_rule(
             state.tangent.squared_norm,
             lambda: problem.operator.forward_tangent(state.tangent),
+            state.scale,
         )
         left, s, rows = state.tangent.retract(alpha, state.base)
         return self._finish(problem, left, s, rows, alpha, state.x)
@@ -129,7 +151,7 @@ class SMQRGD:
         left, base = x.factors[lead], _panel(x, lead)
         products = problem.operator.mode_products(lead, left, base, rows, problem.y)
         tangent = ModeTangent.from_products(lead, left, rows, products.across, products.along)
-        return SMQRGDState(x, products.loss, step_size, base, tangent)
+        return SMQRGDState(x, products.loss, step_size, base, tangent, products.scale)
 
     def save(self, state: SMQRGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
