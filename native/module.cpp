@@ -237,7 +237,7 @@ nb::object tucker_values_of(nb::sequence nodes, nb::sequence starts, nb::object 
 
 nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
                               nb::object y, nb::object core, nb::sequence factors,
-                              bool want_residual, int64_t threads) {
+                              bool want_residual, bool subtract, int64_t threads) {
     return dispatch(core, "core", [&](auto type) -> nb::object {
         using T = decltype(type);
         const TuckerArguments<T> in(nodes, starts, leaves, core, factors);
@@ -265,7 +265,8 @@ nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::objec
         double loss = 0;
         {
             const nb::gil_scoped_release release;
-            loss = tucker_pullback(in.problem, values.data(), sums, residual_data, threads);
+            loss = tucker_pullback(in.problem, values.data(), subtract, sums, residual_data,
+                                   threads);
         }
         return nb::make_tuple(loss, core_gradient.array, gradients, residual);
     });
@@ -361,7 +362,7 @@ NB_MODULE(_native, m) {
     m.def("tucker_values", tucker_values_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
           "factors"_a, "threads"_a = 1, "Values of a Tucker tensor at the entries of the tree.");
     m.def("tucker_pullback", tucker_pullback_of, "nodes"_a, "starts"_a, "leaves"_a, "y"_a,
-          "core"_a, "factors"_a, "want_residual"_a = false, "threads"_a = 1,
+          "core"_a, "factors"_a, "want_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
           "Squared residual norm, and the pull-back of the residual through core and factors.");
     m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
           "threads"_a = 1,

@@ -74,13 +74,14 @@ struct Sums {
 };
 
 // One chunk's walk. With `y` null it writes values to `out`; otherwise it adds to the sums, and
-// writes the residual to `out` unless that is null.
+// writes the residual to `out` unless that is null. Without `subtract` the residual is y itself.
 template <class T>
 class TuckerWalk {
 public:
-    TuckerWalk(const TuckerProblem<T>& problem, const Span& span, const T* y, T* out,
-               const Sums<T>& sums)
+    TuckerWalk(const TuckerProblem<T>& problem, const Span& span, const T* y, bool subtract,
+               T* out, const Sums<T>& sums)
         : p_(problem), span_(span), y_(y), out_(out), sums_(sums) {
+        if (!subtract) zero_row_.emplace_back(p_.factors.back().rank);
         const size_t n_levels = p_.levels.size();
         rests_.assign(n_levels, p_.factors.back().rank);
         for (size_t l = n_levels - 1; l-- > 0;) rests_[l] = rests_[l + 1] * p_.factors[l + 1].rank;
@@ -129,8 +130,9 @@ private:
         const Factor<T>& lead = p_.factors.back();
         const auto& loops = loops_.back();
         if (y_) {
+            const T* const seen = zero_row_.empty() ? b : zero_row_[0].data();
             loss_ += loops.pull(end - begin, lead.rank, p_.leaves + begin, y_ + begin, lead.data,
-                                b, b, acc, sums_.factors.back(), out_ ? out_ + begin : nullptr);
+                                seen, b, acc, sums_.factors.back(), out_ ? out_ + begin : nullptr);
         } else {
             loops.evaluate(end - begin, lead.rank, p_.leaves + begin, lead.data, b, out_ + begin);
         }
@@ -143,7 +145,7 @@ private:
     const Sums<T>& sums_;
     std::vector<int64_t> rests_;  // per level, the size of the block below it
     std::vector<Loops<T>> loops_;
-    std::vector<Buffer<T>> blocks_, gathered_;
+    std::vector<Buffer<T>> blocks_, gathered_, zero_row_;
     double loss_ = 0;
 };
 
@@ -153,14 +155,14 @@ void tucker_values(const TuckerProblem<T>& p, T* out, int64_t threads) {
     run_tasks(int64_t(cuts.size()) - 1, threads, [&](int64_t c) {
         const Span span(p.levels, cuts[c], cuts[c + 1]);
         const Sums<T> none;
-        TuckerWalk<T>(p, span, nullptr, out, none).run();
+        TuckerWalk<T>(p, span, nullptr, true, out, none).run();
     });
 }
 
 // The sums come zeroed; `residual` may be null. Returns the loss.
 template <class T>
-double tucker_pullback(const TuckerProblem<T>& p, const T* y, const Sums<T>& sums, T* residual,
-                       int64_t threads) {
+double tucker_pullback(const TuckerProblem<T>& p, const T* y, bool subtract, const Sums<T>& sums,
+                       T* residual, int64_t threads) {
     const size_t n_factors = p.factors.size();
     int64_t n_partial = p.core_size();
     for (size_t k = 1; k < n_factors; ++k) n_partial += p.factors[k].size();
@@ -202,7 +204,7 @@ double tucker_pullback(const TuckerProblem<T>& p, const T* y, const Sums<T>& sum
     std::vector<double> losses(size_t(std::max<int64_t>(0, n_chunks)));
 
     run_tasks(n_chunks, threads, [&](int64_t c) {
-        losses[c] = TuckerWalk<T>(p, spans[c], y, residual, sums_of[c]).run();
+        losses[c] = TuckerWalk<T>(p, spans[c], y, subtract, residual, sums_of[c]).run();
     });
 
     add_parts(sums.core, p.core_size(), core_parts, threads);

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.solvers import RGD, SMQRGD, TIHT, SeMPIHT
+from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, ScaledGD, SeMPIHT
 from tensormend.steps import ConstantStep, NormalizedStep, StepRule
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -39,7 +39,13 @@ SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
     "sempiht": SeMPIHT,
     "sempiht, order 2 0 1": lambda rule: SeMPIHT(rule, order=(2, 0, 1)),
     "tiht": TIHT,
+    "scaledgd": ScaledGD,
 }
 
+# methods that have a step of their own
+ACCELERATED: dict[str, Callable[[], tm.Solver[Any]]] = {"rcg": RCG, "rgn": RGN}
+
 STEPS: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": NormalizedStep()}
-METHODS = ("sm-qrgd", "rgd", "sempiht", "tiht")
+PAPER_METHODS = ("sm-qrgd", "rgd", "sempiht", "tiht")
+STEPPED = (*PAPER_METHODS, "scaledgd")
+METHODS = (*STEPPED, *ACCELERATED)

@@ -94,6 +94,13 @@ class Case:
         )
         return [loss, core, *factors, residual]
 
+    def tucker_pull(self, module: Any, **options: Any) -> list[Any]:
+        loss, core, factors, residual = module.tucker_pullback(
+            *self.tree, self.y, self.core, self.factors, subtract=False, **options
+        )
+        assert residual is None
+        return [loss, core, *factors]
+
     def mode_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.mode_values(*self.matrix, self.left, self.right, **options)]
 
@@ -109,11 +116,12 @@ class Case:
 RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_values,
     Case.tucker_pullback,
+    Case.tucker_pull,
     Case.mode_values,
     Case.mode_pass,
     Case.gram_pass,
 ]
-HYPERSPARSE_RUNS = [Case.tucker_values, Case.tucker_pullback, Case.gram_pass]
+HYPERSPARSE_RUNS = [Case.tucker_values, Case.tucker_pullback, Case.tucker_pull, Case.gram_pass]
 
 
 @st.composite

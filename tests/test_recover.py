@@ -14,7 +14,6 @@ from cases import METHODS
 from tensormend.errors import DataWarning, InputError
 from tensormend.recover import METHODS as SOLVERS_BY_NAME
 from tensormend.solvers import SMQRGD
-from tensormend.steps import NormalizedStep
 
 SHAPE = (12, 13, 14)
 TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
@@ -80,7 +79,7 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     data = np.where(KNOWN, DENSE, np.nan)
     result = tm.complete(data, rank=(2, 2, 2), method=method, tol=1e-8)
     assert is_recovered(result)
-    solver = SOLVERS_BY_NAME[method](NormalizedStep())
+    solver = SOLVERS_BY_NAME[method]()
     again = tm.complete(data, rank=2, method=solver, tol=1e-8)
     assert again.n_iter == result.n_iter
     assert again.method == result.method == method
@@ -121,7 +120,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must not exceed the size of its mode, got rank 13 in mode 0", rank=13),
         refuse("1 or more in every mode, got 0", rank=0),
         refuse("one int or one per mode", rank=(2, 2)),
-        refuse("method must be one of sm-qrgd, rgd, sempiht, tiht", method="newton"),
+        refuse("method must be one of sm-qrgd, rgd, sempiht, tiht, rcg", method="newton"),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
         refuse("start must be one of spectral, corrected, random", start="zero"),
@@ -133,6 +132,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must name each of the 3 modes once", method="sm-qrgd", order=(0, 1, 1)),
         refuse("mode must lie between", method="sm-qrgd", lead=3),
         refuse("lead belongs to the solver", method=SMQRGD(), lead=0),
+        refuse("method 'rcg' has no choice of step", method="rcg", step="constant"),
         refuse("step belongs to the solver", method=SMQRGD(), step="constant"),
         refuse("or a solver such as", method=SMQRGD),
         refuse("or a solver such as", method=None),

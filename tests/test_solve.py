@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import tensormend as tm
-from cases import METHODS
+from cases import ACCELERATED, METHODS, STEPPED
 from tensormend.errors import CheckpointError, InputError
 from tensormend.result import Row
 from tensormend.solvers import RGD, SMQRGD
@@ -98,7 +98,7 @@ def test_limits_return_the_best_iterate(problem: tm.Problem) -> None:
     assert np.linalg.norm(misfit) ** 2 / 2 == pytest.approx(result.loss)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STEPPED)
 @pytest.mark.parametrize("step", [1e-9, lambda *_: 0.0])
 def test_a_tiny_step_is_no_convergence(problem: tm.Problem, method: str, step: Any) -> None:
     result = recover(problem, method=method, step=step, max_iter=3)
@@ -112,7 +112,7 @@ def test_stationary_points_are_left_alone(method: str) -> None:
     indices = np.stack([np.arange(n)] * 3, axis=1)
     y = np.random.default_rng(0).standard_normal(n)
     with pytest.warns(tm.errors.DataWarning):
-        result = tm.complete(y, 2, indices=indices, shape=(n, n, n), method=method)
+        result = tm.recover(tm.Sampling((n, n, n), indices), y, 2, method=method)
     assert result.trace.residual[-1] <= result.trace.residual[0] * (1 + 1e-6)
 
 
@@ -203,7 +203,7 @@ def test_stops_by_callback(problem: tm.Problem) -> None:
     assert np.array_equal(seen[-1].x.core, result.x.core)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STEPPED)
 @pytest.mark.parametrize("step", [4.0, 1e200])
 def test_divergence_is_a_status_with_the_best_iterate(
     problem: tm.Problem, method: str, step: float
@@ -243,10 +243,13 @@ def test_every_status_has_a_sentence() -> None:
         assert len(status.value.split()) > 3
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("step", ["constant", "normalized"])
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [(m, s) for m in STEPPED for s in ("constant", "normalized")]
+    + [(m, None) for m in ACCELERATED],
+)
 def test_resumed_runs_equal_whole_runs_bit_for_bit(
-    problem: tm.Problem, method: str, step: str, tmp_path: Path
+    problem: tm.Problem, method: str, step: str | None, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"method": method, "step": step, "tol": 0, "tol_change": 0}
     whole = recover(problem, max_iter=12, **options)

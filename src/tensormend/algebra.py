@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ __all__ = [
     "tensorize",
 ]
 
-type_names = ("float32", "float64", "complex64", "complex128")
+INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 
 Array = NDArray[Any]
 """A NumPy array of float32, float64, complex64 or complex128 numbers."""
@@ -44,7 +45,7 @@ DEFAULT_MEMORY_LIMIT = 4 * 2**30
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:
     """Tell whether a data type is one of the four that tensormend computes in."""
-    return dtype.name in type_names
+    return dtype in INEXACT
 
 
 def normalize_mode(mode: int, order: int) -> int:
@@ -137,7 +138,8 @@ def matricize(x: Array, mode: int) -> Array:
     True
     """
     mode = normalize_mode(mode, x.ndim)
-    return np.reshape(np.moveaxis(x, mode, 0), (x.shape[mode], -1), order="F")
+    others = [k for k in range(x.ndim - 1, -1, -1) if k != mode]
+    return x.transpose(mode, *others).reshape(x.shape[mode], -1)
 
 
 def tensorize(matrix: Array, mode: int, shape: Sequence[int]) -> Array:
@@ -187,13 +189,13 @@ def multi_mode_product(
     if len(matrices) != x.ndim:
         raise InputError(f"one matrix per mode expected ({x.ndim} modes), got {len(matrices)}")
     skip = None if skip is None else normalize_mode(skip, x.ndim)
-    chosen = {
-        k: (m.conj().T if adjoint else m)
+    chosen = [
+        (m.shape[1] / m.shape[0] if adjoint else m.shape[0] / m.shape[1], k, m)
         for k, m in enumerate(matrices)
         if m is not None and k != skip
-    }
-    for k in sorted(chosen, key=lambda k: chosen[k].shape[0] / chosen[k].shape[1]):
-        x = mode_product(x, chosen[k], k)
+    ]
+    for _, k, m in sorted(chosen, key=itemgetter(0)):
+        x = mode_product(x, m.conj().T if adjoint else m, k)
     return x
 
 

@@ -13,6 +13,10 @@ from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker
 
+# The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
+# than the iterations they save.
+START_TOL, START_SWEEPS = 0.1, 8
+
 __all__ = ["corrected_start", "random_start"]
 
 
@@ -30,7 +34,12 @@ def corrected_start(problem: Problem) -> Tucker:
         ratio = problem.operator.size / np.prod(problem.shape, dtype=float)
         factors = tuple(
             leading_eigenvectors(
-                back.gram(k, shrink=float(ratio)), problem.shape[k], r, dtype=back.dtype
+                back.gram(k, shrink=float(ratio)),
+                problem.shape[k],
+                r,
+                dtype=back.dtype,
+                tol=START_TOL,
+                max_sweeps=START_SWEEPS,
             )[0]
             for k, r in enumerate(problem.rank)
         )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize, mode_product
+from tensormend.algebra import Array, matricize, mode_product, multi_mode_product
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
-__all__ = ["ModeTangent", "TuckerTangent", "orthonormal_complement"]
+__all__ = ["ModeTangent", "TuckerTangent", "core_grams", "core_inverses", "orthonormal_complement"]
 
 CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
 
@@ -35,15 +35,13 @@ class TuckerTangent:
 
         ``core`` is ``G ×_j U_j^H`` and ``gradients[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``.
         """
-        factors = []
-        for k, (u, gradient) in enumerate(zip(point.factors, gradients, strict=True)):
-            left, s, _ = np.linalg.svd(matricize(point.core, k), full_matrices=False)
-            weights = np.zeros_like(s)
-            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
-            weights[solid] = s[solid] ** -2.0
-            across = gradient - u @ (u.conj().T @ gradient)
-            factors.append(((across @ left) * weights) @ left.conj().T)
-        return cls(point, core, tuple(factors))
+        factors = tuple(
+            (gradient - u @ (u.conj().T @ gradient)) @ inverse
+            for u, gradient, inverse in zip(
+                point.factors, gradients, core_inverses(point), strict=True
+            )
+        )
+        return cls(point, core, factors)
 
     @classmethod
     def project(cls, point: Tucker, z: Array) -> TuckerTangent:
@@ -59,12 +57,40 @@ class TuckerTangent:
             gradients.append(matricize(part, k) @ matricize(point.core, k).conj().T)
         return cls.from_pullback(point, core, gradients)
 
+    def inner(self, other: TuckerTangent) -> float:
+        """Real part of the inner product with another tangent vector at the same point."""
+        total = np.vdot(self.core, other.core).real
+        for v, w, gram in zip(self.factors, other.factors, core_grams(self.point), strict=True):
+            total += np.vdot(v, w @ gram).real
+        return float(total)
+
+    def plus(self, other: TuckerTangent, weight: float) -> TuckerTangent:
+        """Return ``self + weight * other``, both at the same point."""
+        factors = tuple(v + weight * w for v, w in zip(self.factors, other.factors, strict=True))
+        return TuckerTangent(self.point, self.core + weight * other.core, factors)
+
+    def times(self, weight: float) -> TuckerTangent:
+        """Return ``weight * self``."""
+        factors = tuple(weight * v for v in self.factors)
+        return TuckerTangent(self.point, weight * self.core, factors)
+
+    def transport(self, point: Tucker) -> TuckerTangent:
+        """Project the vector onto the tangent space at another point, in factored form."""
+        z = self.as_tucker()
+        overlaps = [u.conj().T @ w for u, w in zip(point.factors, z.factors, strict=True)]
+        gradients = [
+            z.factors[k]
+            @ (
+                matricize(multi_mode_product(z.core, overlaps, skip=k), k)
+                @ matricize(point.core, k).conj().T
+            )
+            for k in range(z.ndim)
+        ]
+        return self.from_pullback(point, multi_mode_product(z.core, overlaps), gradients)
+
     def squared_norm(self) -> float:
         """Squared Frobenius norm, from the orthogonal parts."""
-        total = np.linalg.norm(self.core) ** 2
-        for k, v in enumerate(self.factors):
-            total += np.linalg.norm(v @ matricize(self.point.core, k)) ** 2
-        return float(total)
+        return self.inner(self)
 
     def shifted(self, step_size: float) -> Tucker:
         """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
@@ -157,6 +183,40 @@ def _refresh(panel: Array) -> Array:
     gram = panel.conj().T @ panel
     fresh: Array = panel @ (1.5 * np.eye(len(gram), dtype=panel.dtype) - 0.5 * gram)
     return fresh
+
+
+def _remember(point: Tucker, name: str, make: Callable[[Tucker], list[Array]]) -> list[Array]:
+    """Keep what depends on the core alone with the value it belongs to: one point, many vectors."""
+    kept: list[Array] | None = point.__dict__.get(name)
+    if kept is None:
+        kept = point.__dict__[name] = make(point)
+    return kept
+
+
+def core_grams(point: Tucker) -> list[Array]:
+    """``M_k(C) M_k(C)^H`` for every mode, which weighs the factors of tangent vectors."""
+
+    def make(point: Tucker) -> list[Array]:
+        cores = [matricize(point.core, k) for k in range(point.ndim)]
+        return [core @ core.conj().T for core in cores]
+
+    return _remember(point, "_core_grams", make)
+
+
+def core_inverses(point: Tucker) -> list[Array]:
+    """Inverse of ``M_k(C) M_k(C)^H`` for every mode, without directions that are not there."""
+
+    def make(point: Tucker) -> list[Array]:
+        inverses = []
+        for k in range(point.ndim):
+            left, s, _ = np.linalg.svd(matricize(point.core, k), full_matrices=False)
+            weights = np.zeros_like(s)
+            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
+            weights[solid] = s[solid] ** -2.0
+            inverses.append((left * weights) @ left.conj().T)
+        return inverses
+
+    return _remember(point, "_core_inverses", make)
 
 
 def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:

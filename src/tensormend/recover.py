@@ -19,7 +19,7 @@ from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
 from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
-from tensormend.solvers import RGD, SMQRGD, TIHT, SeMPIHT
+from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, ScaledGD, SeMPIHT
 from tensormend.steps import StepRule, as_step
 from tensormend.stopping import Stop
 from tensormend.truncate import as_order
@@ -27,7 +27,9 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 
 __all__ = ["METHODS", "complete", "recover"]
 
-METHODS: dict[str, Any] = {cls.name: cls for cls in (SMQRGD, RGD, SeMPIHT, TIHT)}
+METHODS: dict[str, Any] = {
+    cls.name: cls for cls in (SMQRGD, RGD, SeMPIHT, TIHT, RCG, RGN, ScaledGD)
+}
 """Solver classes by the name that the front doors take."""
 
 STARTS = ("spectral", "corrected", "random")
@@ -65,7 +67,8 @@ def recover(
     operator : the measurement operator ``A``
     y : the measurements, one per row of the operator
     rank : multilinear rank, one int per mode or one for all
-    method : ``"rgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
+    method : ``"rgd"``, ``"rcg"``, ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``,
+        ``"tiht"``, or a solver
     step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
         step rule
     start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor
@@ -302,7 +305,9 @@ def _make_solver(
         return method
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, or a solver, got {method!r}")
-    options: dict[str, Any] = {"step_rule": as_step("normalized" if step is None else step)}
+    options: dict[str, Any] = {}
+    if step is not None:
+        options["step_rule"] = as_step(step)
     if lead is not None:
         options["lead"] = lead
     if order is not None:
@@ -310,7 +315,8 @@ def _make_solver(
     allowed = {f.name for f in fields(METHODS[method])}
     for name in options:
         if name not in allowed:
-            raise InputError(f"method {method!r} has no {name}; leave it out")
+            what = "choice of step" if name == "step_rule" else name
+            raise InputError(f"method {method!r} has no {what}; leave it out")
     solver: Solver[Any] = METHODS[method](**options)
     if isinstance(solver, Ordered):
         solver.modes(problem)  # refuses what does not fit

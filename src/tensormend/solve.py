@@ -27,6 +27,9 @@ from tensormend.tucker import Tucker
 __all__ = ["Callback", "Checkpoint", "Ordered", "Progress", "Solver", "Start", "State", "solve"]
 
 
+FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
+
+
 class State(Protocol):
     """What a solver carries from one iteration to the next: a value, never changed in place.
 
@@ -142,18 +145,28 @@ class _Monitor:
     problem: Problem
     truth: Tucker | Array | None
     holdout: tuple[Operator, Array] | None
-    want_change: bool
+    stop: Stop
 
     def in_data_units(self, x: Tucker) -> Tucker:
         return x if self.problem.unit == 1 else x * self.problem.unit
 
-    def row(self, state: State, previous: Tucker | None, seconds: float) -> Row:
+    def wants_change(self, residual: float, last_residual: float) -> bool:
+        """Tell whether the change matters: where it is asked for, or the residual hardly falls."""
+        if self.stop.tol_change is not None:
+            return self.stop.tol_change > 0
+        return self.stop.change > 0 and residual > FALLING * last_residual
+
+    def row(self, state: State, previous: Tucker | None, last: Row | None, seconds: float) -> Row:
         unit = self.problem.unit
         misfit = unit * float(np.sqrt(2 * state.loss))
         residual = misfit / self.problem.y_norm
         change = holdout_error = error = np.nan
         if np.isfinite(residual):
-            if self.want_change and previous is not None:
+            if (
+                last is not None
+                and previous is not None
+                and self.wants_change(residual, last.residual)
+            ):
                 size = norm(state.x.core)  # the factors are orthonormal
                 change = state.x.distance(previous) / size if size else np.inf
             x = self.in_data_units(state.x)
@@ -214,7 +227,7 @@ def solve(
         raise InputError("tol_error needs the true tensor; give truth= as well")
     if checkpoint is not None:
         check_folder(checkpoint.path)
-    monitor = _Monitor(problem, truth, holdout, want_change=stop.change > 0)
+    monitor = _Monitor(problem, truth, holdout, stop)
     inside = problem.in_units()
     wall = time.perf_counter() - spent
     # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
@@ -259,7 +272,7 @@ def _begin(
         elif x0 is not None:
             x0 = x0(inside)
         state = solver.init(inside, x0)
-        row = monitor.row(state, None, spent + time.perf_counter() - clock)
+        row = monitor.row(state, None, None, spent + time.perf_counter() - clock)
         if np.isfinite(row.residual):
             return _Run(state, [row], state.x, 0), None
         trouble = f"the relative residual is {row.residual}"
@@ -284,7 +297,7 @@ def _advance(
     except np.linalg.LinAlgError as error:
         return Status.DIVERGED, f"{error} in iteration {len(run.rows)}"
     seconds = run.rows[-1].seconds + time.perf_counter() - clock
-    run.rows.append(monitor.row(state, run.state.x, seconds))
+    run.rows.append(monitor.row(state, run.state.x, run.rows[-1], seconds))
     run.state = state
     if run.rows[-1].residual <= run.rows[run.best_row].residual:
         run.best, run.best_row = state.x, len(run.rows) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tensormend.errors import InputError
 
 ROUNDING = 100  # a projection below this many eps of what was projected is rounding
 
-__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step"]
+__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step", "exact_step", "is_rounding"]
 
 
 class StepRule(Protocol):
@@ -59,10 +59,22 @@ class NormalizedStep:
         self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
     ) -> float:
         """Return the ratio, or 1 where the direction is rounding or the operator is blind to it."""
-        seen, square = measure(), squared_norm()
-        measured = float(np.linalg.norm(seen)) ** 2
-        rounding = ROUNDING * float(np.finfo(seen.dtype).eps) * scale
-        return square / measured if measured > 0 and square > rounding**2 else 1.0
+        return exact_step(squared_norm(), measure(), scale)
+
+
+def exact_step(slope: float, seen: Array, scale: float) -> float:
+    """Minimizer ``slope / ||seen||^2`` along a direction, ``slope`` its product with the gradient.
+
+    Where the direction is rounding beside the gradient of norm ``scale``, or the operator is blind
+    to it, the ratio means nothing and 1 is returned.
+    """
+    square = float(np.linalg.norm(seen)) ** 2
+    return slope / square if square > 0 and not is_rounding(slope, scale, seen.dtype) else 1.0
+
+
+def is_rounding(square: float, scale: float, dtype: Any) -> bool:
+    """Tell whether a squared norm is rounding beside the norm of what was projected."""
+    return square <= (ROUNDING * float(np.finfo(dtype).eps) * scale) ** 2
 
 
 def as_step(step: str | float | StepRule) -> StepRule:

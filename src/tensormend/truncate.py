@@ -103,13 +103,16 @@ class SparsePlusTucker:
     @cached_property
     def _cross(self) -> tuple[Array, ...]:
         """``M_k(S ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``, ``S`` being the sparse part."""
-        x = self._low_rank()
-        f = self.fibres
-        core, factors = x.core.transpose(f.modes), [x.factors[k] for k in f.modes]
-        entries = kernels.tucker_values(f.nodes, f.starts, f.leaves, core, factors, self.threads)
-        # the kernel pulls back what is left of its argument after the Tucker part
+        x, f = self._low_rank(), self.fibres
         _, _, gradients, _ = kernels.tucker_pullback(
-            f.nodes, f.starts, f.leaves, self.values + entries, core, factors, False, self.threads
+            f.nodes,
+            f.starts,
+            f.leaves,
+            self.values,
+            x.core.transpose(f.modes),
+            [x.factors[k] for k in f.modes],
+            subtract=False,
+            threads=self.threads,
         )
         return tuple(gradients[f.modes.index(k)] for k in range(x.ndim))
 
@@ -182,8 +185,7 @@ class SparsePlusTucker:
             self.values,
             zero,
             [np.ascontiguousarray(factors[k]) for k in modes],
-            False,
-            self.threads,
+            threads=self.threads,
         )
         core = np.asarray(core.transpose(np.argsort(modes)))
         if self.tucker is not None:

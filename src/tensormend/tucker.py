@@ -67,12 +67,14 @@ class Tucker:
                     f"factor {k} must be a matrix with {core.shape[k]} columns, as the core has in "
                     f"that mode, got shape {u.shape}"
                 )
-        for part in (core, *factors):
-            if part.dtype.kind not in "biufc":
-                raise InputError(f"core and factors must hold numbers, got {part.dtype}")
-        dtype = np.result_type(core, *factors)
-        if not is_inexact(dtype):
-            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+        dtype = core.dtype
+        if not is_inexact(dtype) or any(u.dtype != dtype for u in factors):
+            for part in (core, *factors):
+                if part.dtype.kind not in "biufc":
+                    raise InputError(f"core and factors must hold numbers, got {part.dtype}")
+            dtype = np.result_type(core, *factors)
+            if not is_inexact(dtype):
+                dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         # one memory layout: equal tensors give equal bits in every later product
         object.__setattr__(self, "core", np.ascontiguousarray(core, dtype=dtype))
         contiguous = tuple(np.ascontiguousarray(u, dtype=dtype) for u in factors)

@@ -21,6 +21,7 @@ def tucker_pullback(
     core: Array,
     factors: Sequence[Array],
     want_residual: bool = False,
+    subtract: bool = True,
     threads: int = 1,
 ) -> tuple[float, Array, list[Array], Array | None]: ...
 def mode_values(

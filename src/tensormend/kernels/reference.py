@@ -62,16 +62,20 @@ def tucker_pullback(
     core: Array,
     factors: Sequence[Array],
     want_residual: bool = False,
+    subtract: bool = True,
     threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array], Array | None]:
     """Squared residual norm, and the pull-back of the residual through core and factors.
 
-    With ``G`` the residual ``y - x`` on the entries and zero elsewhere, returns ``||G||^2``,
+    With ``G`` the residual ``y - x`` (without ``subtract``, ``y``) on the entries and zero
+    elsewhere, returns ``||G||^2``,
     ``G ×_j U_j^H`` over all modes, for every mode ``k`` in tree order the ``n_k x r_k`` matrix
     ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and the residual itself if wanted.
     """
     parents, blocks = _descend(nodes, starts, core, factors)
-    residual = y - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
+    residual = y
+    if subtract:
+        residual = y - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
     n_lead = factors[-1].shape[0]
     matrix = scipy.sparse.csr_array(
         (residual, leaves, starts[-1]), shape=(len(starts[-1]) - 1, n_lead)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ __all__ = ["ModeProducts", "Operator", "Pullback"]
 
 @dataclass(frozen=True, eq=False)
 class Pullback:
-    """The residual ``y - A(x)``, pulled back through core and factors of ``x``.
+    """The residual ``y - A(x)`` (or given measurements), pulled back through ``x``.
 
     With ``G = A*(y - A(x))``: ``loss`` is ``||y - A(x)||^2 / 2``, ``core`` is ``G ×_j U_j^H``,
     ``factors[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and ``residual`` is empty unless asked for.
@@ -83,7 +83,12 @@ class Operator(ABC):
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back at ``x``."""
         residual = y - self.forward(x)
-        back = self.adjoint(residual)
+        pulled = self.pull(x, residual)
+        return replace(pulled, residual=residual) if want_residual else pulled
+
+    def pull(self, x: Tucker, y: Array) -> Pullback:
+        """Pull-back through ``x`` of measurements ``y``, from which nothing is subtracted."""
+        back = self.adjoint(y)
         # the parts of all modes but the first share their largest product
         head = mode_product(back, x.factors[0].conj().T, 0)
         rest: tuple[Array | None, ...] = (None, *x.factors[1:])
@@ -93,8 +98,7 @@ class Operator(ABC):
             matricize(part, k) @ matricize(x.core, k).conj().T for k, part in enumerate(parts)
         )
         core = mode_product(parts[0], x.factors[0].conj().T, 0)
-        kept = residual if want_residual else residual[:0]
-        return Pullback(_half_square(residual), norm(back), core, factors, kept)
+        return Pullback(_half_square(y), norm(back), core, factors, y[:0])
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array

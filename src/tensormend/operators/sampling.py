@@ -179,10 +179,25 @@ class Sampling(Operator):
 
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back in one pass over the entries."""
+        return self._pull(x, y, want_residual=want_residual, subtract=True)
+
+    def pull(self, x: Tucker, y: Array) -> Pullback:
+        """Pull measurements back in one pass over the entries."""
+        return self._pull(x, y, want_residual=False, subtract=False)
+
+    def _pull(self, x: Tucker, y: Array, *, want_residual: bool, subtract: bool) -> Pullback:
         f = self.fibres
         core, factors = _tree_order(x, f.modes)
         square, core, gradients, residual = kernels.tucker_pullback(
-            f.nodes, f.starts, f.leaves, self._stored(y), core, factors, want_residual, self.threads
+            f.nodes,
+            f.starts,
+            f.leaves,
+            self._stored(y),
+            core,
+            factors,
+            want_residual=want_residual,
+            subtract=subtract,
+            threads=self.threads,
         )
         weight = self.scale**2
         back = np.argsort(f.modes)

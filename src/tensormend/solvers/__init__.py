@@ -1,7 +1,10 @@
 """The methods, one file each."""
 
 from tensormend.solvers.iht import TIHT, SeMPIHT
+from tensormend.solvers.rcg import RCG
 from tensormend.solvers.rgd import RGD
+from tensormend.solvers.rgn import RGN
+from tensormend.solvers.scaledgd import ScaledGD
 from tensormend.solvers.smqrgd import SMQRGD
 
-__all__ = ["RGD", "SMQRGD", "TIHT", "SeMPIHT"]
+__all__ = ["RCG", "RGD", "RGN", "SMQRGD", "TIHT", "ScaledGD", "SeMPIHT"]

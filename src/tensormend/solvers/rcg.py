@@ -1,0 +1,103 @@
+"""Riemannian conjugate gradients on the manifold of tensors of fixed multilinear rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.manifold import TuckerTangent
+from tensormend.problem import Problem
+from tensormend.steps import exact_step
+from tensormend.truncate import thosvd
+from tensormend.tucker import Tucker
+
+__all__ = ["RCG", "RCGState"]
+
+MAX_HALVINGS = 6
+ENOUGH_DESCENT = 0.1  # cosine between direction and gradient below which the direction restarts
+
+
+@dataclass(frozen=True, eq=False)
+class RCGState:
+    """An iterate, its projected gradient, and the direction to move along."""
+
+    x: Tucker
+    loss: float
+    step_size: float
+    tangent: TuckerTangent
+    direction: TuckerTangent
+    scale: float
+
+
+@dataclass(frozen=True)
+class RCG:
+    """Riemannian conjugate gradients with exact line search on the tangent space.
+
+    Along the direction ``d`` the step ``<P(G), d> / ||A(d)||^2`` minimizes the loss on the tangent
+    space. The new direction is ``P(G) + b T(d)``, ``T`` the projection onto the new tangent space
+    and ``b`` the rule of Hestenes and Stiefel, not below 0. Where the direction is nearly
+    orthogonal to the gradient it restarts; where the retraction raised the loss the step is
+    halved.
+    """
+
+    name: ClassVar[str] = "rcg"
+
+    def init(self, problem: Problem, x0: Tucker | None) -> RCGState:
+        """Start at ``x0`` or at ``H_r(A* y)``, along the gradient."""
+        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
+        x = thosvd(z, problem.rank)
+        loss, scale, tangent = _evaluate(problem, x)
+        return RCGState(x, loss, np.nan, tangent, tangent, scale)
+
+    def step(self, problem: Problem, state: RCGState) -> RCGState:
+        """Move to the minimum along the direction, retract, and turn the direction."""
+        seen = problem.operator.forward_tangent(state.direction)
+        alpha = exact_step(state.tangent.inner(state.direction), seen, state.scale)
+        for _ in range(MAX_HALVINGS):
+            x = state.direction.retract(alpha)
+            loss, scale, tangent = _evaluate(problem, x)
+            if not loss > state.loss:
+                break
+            alpha /= 2
+        return RCGState(x, loss, alpha, tangent, _turn(state, x, tangent), scale)
+
+    def save(self, state: RCGState) -> dict[str, Array]:
+        """Return the arrays that determine a state."""
+        direction = {f"direction_{k}": v for k, v in enumerate(state.direction.factors)}
+        return {
+            "step_size": np.array(state.step_size),
+            "direction_core": state.direction.core,
+            **direction,
+            **state.x.as_arrays(),
+        }
+
+    def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RCGState:
+        """Return the state that `save` was given."""
+        x = Tucker.from_arrays(arrays)
+        loss, scale, tangent = _evaluate(problem, x)
+        factors = tuple(arrays[f"direction_{k}"] for k in range(x.ndim))
+        direction = TuckerTangent(x, arrays["direction_core"], factors)
+        return RCGState(x, loss, float(arrays["step_size"]), tangent, direction, scale)
+
+
+def _evaluate(problem: Problem, x: Tucker) -> tuple[float, float, TuckerTangent]:
+    pull = problem.operator.pullback(x, problem.y)
+    return pull.loss, pull.scale, TuckerTangent.from_pullback(x, pull.core, pull.factors)
+
+
+def _turn(state: RCGState, x: Tucker, tangent: TuckerTangent) -> TuckerTangent:
+    """Conjugate the new gradient to the old direction."""
+    old, moved = state.tangent.transport(x), state.direction.transport(x)
+    change = tangent.plus(old, -1.0)
+    curvature = change.inner(moved)
+    if not curvature < 0:
+        return tangent
+    beta = max(0.0, -change.inner(tangent) / curvature)
+    direction = tangent.plus(moved, beta)
+    slope = direction.inner(tangent)
+    sizes = np.sqrt(direction.squared_norm() * tangent.squared_norm())
+    return direction if slope > ENOUGH_DESCENT * sizes else tangent

@@ -1,0 +1,109 @@
+"""Riemannian Gauss-Newton on the manifold of tensors of fixed multilinear rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import InputError
+from tensormend.manifold import TuckerTangent
+from tensormend.problem import Problem
+from tensormend.steps import is_rounding
+from tensormend.truncate import thosvd
+from tensormend.tucker import Tucker
+
+__all__ = ["RGN", "RGNState"]
+
+MAX_HALVINGS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class RGNState:
+    """An iterate and its projected gradient."""
+
+    x: Tucker
+    loss: float
+    step_size: float
+    tangent: TuckerTangent
+    scale: float
+
+
+@dataclass(frozen=True)
+class RGN:
+    """Riemannian Gauss-Newton: minimize the loss over the whole tangent space, then retract.
+
+    The least-squares problem ``min ||A(d) - residual||`` over tangent vectors ``d`` is solved by
+    conjugate gradients that only apply ``A`` and its pull-back, until the gradient has fallen to
+    the share ``forcing`` (or the relative residual of the iterate where that is smaller, so that
+    convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done.
+    """
+
+    name: ClassVar[str] = "rgn"
+    forcing: float = 0.1
+    max_inner: int = 40
+
+    def __post_init__(self) -> None:
+        if not 0 < self.forcing < 1 or self.max_inner < 1:
+            raise InputError(
+                f"forcing must lie between 0 and 1 and max_inner be 1 or more, got {self.forcing} "
+                f"and {self.max_inner}"
+            )
+
+    def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
+        """Start at ``x0`` or at ``H_r(A* y)``."""
+        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
+        return self._evaluate(problem, thosvd(z, problem.rank), np.nan)
+
+    def step(self, problem: Problem, state: RGNState) -> RGNState:
+        """Solve on the tangent space, retract, and halve the step where the loss rose."""
+        direction = self._solve(problem, state)
+        alpha = 1.0
+        for _ in range(MAX_HALVINGS):
+            new = self._evaluate(problem, direction.retract(alpha), alpha)
+            if not new.loss > state.loss:
+                break
+            alpha /= 2
+        return new
+
+    def _solve(self, problem: Problem, state: RGNState) -> TuckerTangent:
+        """Conjugate gradients for ``P A* A d = P(G)`` on the tangent space."""
+        x, operator = state.x, problem.operator
+        relative = float(np.sqrt(2 * state.loss)) / problem.y_norm
+        residual = direction = state.tangent
+        square = first = residual.squared_norm()
+        target = min(self.forcing, relative) ** 2 * first
+        total: TuckerTangent | None = None
+        if is_rounding(first, state.scale, x.dtype):
+            return state.tangent
+        for _ in range(self.max_inner):
+            seen = operator.forward_tangent(direction)
+            curvature = float(np.linalg.norm(seen)) ** 2
+            if not curvature > 0:
+                break
+            alpha = square / curvature
+            total = direction.times(alpha) if total is None else total.plus(direction, alpha)
+            pulled = operator.pull(x, seen)
+            image = TuckerTangent.from_pullback(x, pulled.core, pulled.factors)
+            residual = residual.plus(image, -alpha)
+            previous, square = square, residual.squared_norm()
+            if square <= target:
+                break
+            direction = residual.plus(direction, square / previous)
+        return state.tangent if total is None else total
+
+    def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGNState:
+        pull = problem.operator.pullback(x, problem.y)
+        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
+        return RGNState(x, pull.loss, step_size, tangent, pull.scale)
+
+    def save(self, state: RGNState) -> dict[str, Array]:
+        """Return the arrays that determine a state."""
+        return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
+
+    def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RGNState:
+        """Return the state that `save` was given."""
+        return self._evaluate(problem, Tucker.from_arrays(arrays), float(arrays["step_size"]))
