@@ -6,16 +6,22 @@ takes it when it is given no start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from tensormend.algebra import Array
+from tensormend.algebra import Array, multi_mode_product
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
-from tensormend.tucker import Tucker
+from tensormend.tucker import Tucker, degrees_of_freedom
 
 # The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
 # than the iterations they save.
 START_TOL, START_SWEEPS = 0.1, 8
+
+# From this many samples per degree of freedom on, the other modes are estimated after projection
+# onto the lead factor, which needs the entries in one order only.
+MANY_SAMPLES = 20
 
 __all__ = ["corrected_start", "random_start"]
 
@@ -31,24 +37,57 @@ def corrected_start(problem: Problem) -> Tucker:
     """
     back = problem.operator.shifted(None, 1.0, problem.y)
     if isinstance(back, SparsePlusTucker):
-        ratio = problem.operator.size / np.prod(problem.shape, dtype=float)
-        factors = tuple(
-            leading_eigenvectors(
-                back.gram(k, shrink=float(ratio)),
-                problem.shape[k],
-                r,
-                dtype=back.dtype,
-                tol=START_TOL,
-                max_sweeps=START_SWEEPS,
-            )[0]
-            for k, r in enumerate(problem.rank)
-        )
-        x = Tucker(back.project(factors), factors)
+        ratio = problem.operator.size / float(np.prod(problem.shape, dtype=float))
+        lead = back.fibres.lead
+        panel = back.fibres.n_columns * problem.rank[lead]
+        needed = degrees_of_freedom(problem.shape, problem.rank)
+        if problem.operator.size >= max(MANY_SAMPLES * needed, panel / 64):
+            x = _sequential_start(problem, back, ratio)
+        else:
+            grams = [back.gram(k, shrink=ratio) for k in range(len(problem.shape))]
+            factors = tuple(_leading(problem, k, gram) for k, gram in enumerate(grams))
+            x = Tucker(back.project(factors), factors)
     else:
         x = thosvd(back, problem.rank)
     seen = problem.operator.forward(x)
     energy = float(np.linalg.norm(seen)) ** 2
     return x * float(np.vdot(seen, problem.y).real / energy) if energy > 0 else x
+
+
+def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
+    lead = back.fibres.lead
+    factors = {lead: _leading(problem, lead, back.gram(lead, shrink=ratio))}
+    body = back.contract(lead, factors[lead])
+    for k in range(len(problem.shape)):
+        if k != lead:
+            matrix = np.moveaxis(body, k, 0).reshape(problem.shape[k], -1)
+            factors[k] = _leading(problem, k, _dense_gram(matrix, ratio))
+    bases = [None if k == lead else factors[k] for k in range(len(problem.shape))]
+    core = multi_mode_product(body, bases, adjoint=True)
+    return Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
+
+
+def _dense_gram(matrix: Array, shrink: float) -> Callable[[Array], Array]:
+    energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
+    diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
+    adjoint = np.ascontiguousarray(matrix.conj().T)
+
+    def apply(q: Array) -> Array:
+        out: Array = matrix @ (adjoint @ q) + diagonal * q
+        return out
+
+    return apply
+
+
+def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:
+    return leading_eigenvectors(
+        gram,
+        problem.shape[mode],
+        problem.rank[mode],
+        dtype=problem.dtype,
+        tol=START_TOL,
+        max_sweeps=START_SWEEPS,
+    )[0]
 
 
 def random_start(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:

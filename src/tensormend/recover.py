@@ -327,7 +327,9 @@ def _arrangement(solver: Solver[Any], problem: Problem) -> int:
     """Choose the mode along which sampled entries are stored."""
     if isinstance(solver, Ordered):
         return solver.modes(problem)[0]
-    return int(np.argmax(problem.shape))  # the longest fibres: fewest of them
+    stored = problem.operator.fibres.lead if isinstance(problem.operator, Sampling) else 0
+    # the longest fibres, of which there are fewest; of equals those that are stored already
+    return max(range(len(problem.shape)), key=lambda k: (problem.shape[k], k == stored))
 
 
 def _as_checkpoint(

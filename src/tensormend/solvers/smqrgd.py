@@ -38,7 +38,8 @@ def choose_lead(shape: Sequence[int], rank: Sequence[int], size: int) -> int:
         r = rank[k]
         return 3 * size * r + 12 * columns * r**2 + 4 * columns * r * (sum(rank) - r)
 
-    return min(range(len(shape)), key=cost)
+    # of equals the last: entries in C order are stored along it already
+    return min(reversed(range(len(shape))), key=cost)
 
 
 @dataclass(frozen=True, eq=False)
