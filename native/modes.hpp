@@ -75,6 +75,19 @@ double mode_pass(const ModeProblem<T>& p, const T* y, const T* rows, T* across, 
     return loss;
 }
 
+// out[f] = column f of G^T conj(q) for the matrix G (n_lead x n_fibres) of the entries y
+template <class T>
+void fibre_products(const int64_t* starts, int64_t n_fibres, const uint32_t* leaves, const T* y,
+                    const T* q, int64_t rank, T* out, int64_t threads) {
+    const auto cuts = cut_chunks(starts, n_fibres, 0, sizeof(T));
+    const auto loops = pick_loops<T>(rank);
+    run_tasks(int64_t(cuts.size()) - 1, threads, [&](int64_t c) {
+        for (int64_t f = cuts[c]; f < cuts[c + 1]; ++f)
+            loops.gather(starts[f + 1] - starts[f], rank, leaves + starts[f], y + starts[f], q,
+                         out + f * rank);
+    });
+}
+
 // out += G G^H q for the matrix G (n_lead x n_fibres) of the entries y; `out` comes zeroed.
 template <class T>
 void gram_pass(const int64_t* starts, int64_t n_fibres, const uint32_t* leaves, const T* y,

@@ -333,23 +333,54 @@ nb::object mode_pass_of(nb::object columns, nb::object starts, nb::object leaves
     });
 }
 
+// The entries as a matrix with one column per fibre, and vectors to multiply it by.
+template <class T>
+struct FibreArguments {
+    Array<int64_t> starts;
+    Array<uint32_t> leaves;
+    Array<T> values, vectors;
+    int64_t n_fibres;
+
+    FibreArguments(nb::handle start_object, nb::handle leaf_object, nb::handle value_object,
+                   nb::handle vector_object, int64_t threads)
+        : starts(start_object, "starts", 1),
+          leaves(leaf_object, "leaves", 1),
+          values(value_object, "y", 1),
+          vectors(vector_object, "q", 2),
+          n_fibres(starts.shape(0) - 1) {
+        expect(n_fibres >= 0, "starts must have at least one element, got none");
+        expect_starts(starts, n_fibres, leaves.shape(0), "starts");
+        expect_values(values, leaves.shape(0));
+        expect_threads(threads);
+    }
+};
+
+nb::object fibre_products_of(nb::object starts, nb::object leaves, nb::object y, nb::object q,
+                             int64_t threads) {
+    return dispatch(q, "q", [&](auto type) -> nb::object {
+        using T = decltype(type);
+        const FibreArguments<T> in(starts, leaves, y, q, threads);
+        const auto out = Output<T>::zeros(in.n_fibres, in.vectors.shape(1));
+        {
+            const nb::gil_scoped_release release;
+            fibre_products(in.starts.data(), in.n_fibres, in.leaves.data(), in.values.data(),
+                           in.vectors.data(), in.vectors.shape(1), out.data, threads);
+        }
+        return out.array;
+    });
+}
+
 nb::object gram_pass_of(nb::object starts, nb::object leaves, nb::object y, nb::object q,
                         int64_t threads) {
     return dispatch(q, "q", [&](auto type) -> nb::object {
         using T = decltype(type);
-        const Array<int64_t> begins(starts, "starts", 1);
-        const Array<uint32_t> lead(leaves, "leaves", 1);
-        const Array<T> values(y, "y", 1), vectors(q, "q", 2);
-        expect(begins.shape(0) >= 1, "starts must have at least one element, got none");
-        const int64_t n_fibres = begins.shape(0) - 1;
-        expect_starts(begins, n_fibres, lead.shape(0), "starts");
-        expect_values(values, lead.shape(0));
-        expect_threads(threads);
-        const auto out = Output<T>::zeros(vectors.shape(0), vectors.shape(1));
+        const FibreArguments<T> in(starts, leaves, y, q, threads);
+        const auto out = Output<T>::zeros(in.vectors.shape(0), in.vectors.shape(1));
         {
             const nb::gil_scoped_release release;
-            gram_pass(begins.data(), n_fibres, lead.data(), values.data(), vectors.data(),
-                      vectors.shape(0), vectors.shape(1), out.data, threads);
+            gram_pass(in.starts.data(), in.n_fibres, in.leaves.data(), in.values.data(),
+                      in.vectors.data(), in.vectors.shape(0), in.vectors.shape(1), out.data,
+                      threads);
         }
         return out.array;
     });
@@ -370,6 +401,8 @@ NB_MODULE(_native, m) {
     m.def("mode_pass", mode_pass_of, "columns"_a, "starts"_a, "leaves"_a, "y"_a, "left"_a,
           "right"_a, "rows"_a, "threads"_a = 1,
           "Squared residual norm and both single-mode products of the residual.");
+    m.def("fibre_products", fibre_products_of, "starts"_a, "leaves"_a, "y"_a, "q"_a,
+          "threads"_a = 1, "Rows of G^T conj(q), one per fibre, for the entries y.");
     m.def("gram_pass", gram_pass_of, "starts"_a, "leaves"_a, "y"_a, "q"_a, "threads"_a = 1,
           "Product G G^H q of the n x N matrix with the entries y, fibre by fibre.");
 }

@@ -109,6 +109,9 @@ class Case:
             module.mode_pass(*self.matrix, self.y, self.left, self.right, self.rows, **options)
         )
 
+    def fibre_products(self, module: Any, **options: Any) -> list[Any]:
+        return [module.fibre_products(*self.matrix[1:], self.y, self.left, **options)]
+
     def gram_pass(self, module: Any, **options: Any) -> list[Any]:
         return [module.gram_pass(*self.matrix[1:], self.y, self.left, **options)]
 
@@ -119,6 +122,7 @@ RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_pull,
     Case.mode_values,
     Case.mode_pass,
+    Case.fibre_products,
     Case.gram_pass,
 ]
 HYPERSPARSE_RUNS = [Case.tucker_values, Case.tucker_pullback, Case.tucker_pull, Case.gram_pass]
@@ -277,6 +281,8 @@ def test_mode_reference_matches_dense(case: Case) -> None:
     assert_close(case.mode_pass(reference), expected, complex)
     entries = np.zeros(x.shape, dtype=complex)
     entries[at] = case.y
+    across = entries.T @ case.left.conj()
+    assert_close(case.fibre_products(reference), [across[case.fibres.columns]], complex)
     expected = [entries @ entries.conj().T @ case.left]
     assert_close(case.gram_pass(reference), expected, complex)
 

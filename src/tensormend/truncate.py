@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from tensormend import kernels
 from tensormend.algebra import (
@@ -37,7 +36,7 @@ __all__ = [
     "truncate_modes",
 ]
 
-EXACT_FLOPS = 2e8  # below this an exact factorization beats an iteration
+EXACT_FLOPS = 2e7  # below this an exact factorization beats an iteration
 FULL_BASIS = 128  # up to this size a basis of the whole space beats restarts, and is exact
 ROUNDING = 64  # a residual below this many eps of the norm is rounding
 
@@ -164,14 +163,13 @@ class SparsePlusTucker:
         others = self.shape[:mode] + self.shape[mode + 1 :]
         check_memory((*others, q.shape[1]), self.dtype, DEFAULT_MEMORY_LIMIT, "the panel")
         fibres, values = self._entries(mode)
-        matrix = scipy.sparse.csr_array(
-            (values, fibres.leaves.astype(np.int32), fibres.starts[-1]),
-            shape=(fibres.n_fibres, self.shape[mode]),
-        )
         panel = np.zeros((math.prod(others), q.shape[1]), dtype=self.dtype)
         if self.tucker is not None:
             panel += _tucker_panel(self.tucker, mode, q)
-        panel[fibres.columns] += matrix @ q.conj()
+        q = np.ascontiguousarray(q)
+        panel[fibres.columns] += kernels.fibre_products(
+            fibres.starts[-1], fibres.leaves, values, q, self.threads
+        )
         return np.moveaxis(panel.reshape(*others, q.shape[1]), -1, mode)
 
     def project(self, factors: Sequence[Array]) -> Array:

@@ -21,6 +21,7 @@ else:
     active = _native
 
 __all__ = [
+    "fibre_products",
     "gram_pass",
     "is_native",
     "mode_pass",
@@ -36,6 +37,7 @@ tucker_values = active.tucker_values
 tucker_pullback = active.tucker_pullback
 mode_values = active.mode_values
 mode_pass = active.mode_pass
+fibre_products = active.fibre_products
 gram_pass = active.gram_pass
 
 

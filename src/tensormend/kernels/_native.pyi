@@ -49,3 +49,10 @@ def gram_pass(
     q: Array,
     threads: int = 1,
 ) -> Array: ...
+def fibre_products(
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    q: Array,
+    threads: int = 1,
+) -> Array: ...

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-__all__ = ["gram_pass", "mode_pass", "mode_values", "tucker_pullback", "tucker_values"]
+__all__ = [
+    "fibre_products",
+    "gram_pass",
+    "mode_pass",
+    "mode_values",
+    "tucker_pullback",
+    "tucker_values",
+]
 
 
 def _descend(
@@ -95,6 +102,19 @@ def tucker_pullback(
         above = np.add.reduceat(outer, first, axis=0)
     loss = float(np.vdot(residual, residual).real)
     return loss, above.reshape(core.shape), gradients[::-1], residual if want_residual else None
+
+
+def fibre_products(
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    q: Array,
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Rows of ``G^T conj(q)``, one per fibre, for the ``n x N`` matrix with the entries ``y``."""
+    matrix = scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, q.shape[0]))
+    out: Array = matrix @ q.conj()
+    return out
 
 
 def gram_pass(
