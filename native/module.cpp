@@ -5,6 +5,7 @@
 // Fibres.build has checked them.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "loops.hpp"
 #include "modes.hpp"
 #include "parallel.hpp"
+#include "sort.hpp"
 #include "tucker.hpp"
 
 namespace nb = nanobind;
@@ -386,6 +388,31 @@ nb::object gram_pass_of(nb::object starts, nb::object leaves, nb::object y, nb::
     });
 }
 
+nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes) {
+    const auto coordinates = as_arrays<uint32_t>(columns, "columns", 1);
+    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+    expect(!coordinates.empty() && coordinates.size() == bounds.size(),
+           "columns must be one or more, with one size each");
+    const int64_t n_rows = coordinates[0].shape(0);
+    std::vector<Column> rows;
+    for (size_t k = 0; k < coordinates.size(); ++k) {
+        expect(coordinates[k].shape(0) == n_rows, "columns must have one length");
+        expect_below(coordinates[k], bounds[k], numbered("columns", k));
+        rows.push_back({coordinates[k].data(), bounds[k]});
+    }
+    {
+        const nb::gil_scoped_release release;
+        if (is_sorted(rows, n_rows)) rows.clear();
+    }
+    if (rows.empty()) return nb::none();
+    const auto permutation = Output<int64_t>::empty(n_rows);
+    {
+        const nb::gil_scoped_release release;
+        sort_rows(rows, n_rows, permutation.data);
+    }
+    return permutation.array;
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -403,6 +430,8 @@ NB_MODULE(_native, m) {
           "Squared residual norm and both single-mode products of the residual.");
     m.def("fibre_products", fibre_products_of, "starts"_a, "leaves"_a, "y"_a, "q"_a,
           "threads"_a = 1, "Rows of G^T conj(q), one per fibre, for the entries y.");
+    m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a,
+          "Permutation that sorts entries by their coordinates, None if they are sorted.");
     m.def("gram_pass", gram_pass_of, "starts"_a, "leaves"_a, "y"_a, "q"_a, "threads"_a = 1,
           "Product G G^H q of the n x N matrix with the entries y, fibre by fibre.");
 }

@@ -477,3 +477,33 @@ def test_gram_mistakes(change: dict[str, Any], error: type[Exception], message: 
     arguments |= {name: make(case) for name, make in change.items()}
     with pytest.raises(error, match=message):
         _native.gram_pass(**arguments)
+
+
+@given(seed=st.integers(0, 2**32 - 1), n_columns=st.integers(1, 5), dense=st.booleans())
+def test_entries_sort_as_the_reference_sorts(seed: int, n_columns: int, dense: bool) -> None:
+    rng = np.random.default_rng(seed)
+    bound = 3 if dense else 2**31 + 7
+    columns = [rng.integers(0, bound, 200).astype(np.uint32) for _ in range(n_columns)]
+    ordered = [column[np.lexsort(columns[::-1])] for column in columns]
+    for entries in (columns, ordered):
+        found = kernels.sort_entries(entries, [bound] * n_columns)
+        expected = reference.sort_entries(entries, [bound] * n_columns)
+        if expected is None:
+            assert found is None
+        else:
+            assert np.array_equal(found, expected)
+
+
+@needs_native
+def test_sorting_mistakes() -> None:
+    from tensormend.kernels import _native
+
+    column = np.array([0, 2, 1], dtype=np.uint32)
+    with pytest.raises(ValueError, match="must lie between 0 and 1"):
+        _native.sort_entries([column], [2])
+    with pytest.raises(ValueError, match="one size each"):
+        _native.sort_entries([column], [3, 3])
+    with pytest.raises(ValueError, match="must have one length"):
+        _native.sort_entries([column, column[:2]], [3, 3])
+    with pytest.raises(TypeError, match="uint32"):
+        _native.sort_entries([column.astype(np.int64)], [3])

@@ -9,10 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
+from tensormend import kernels
 from tensormend.algebra import Array, as_shape, normalize_mode
 from tensormend.errors import InputError
 
 __all__ = ["Fibres", "check_indices"]
+
+MAX_SIZE = int(np.iinfo(np.uint32).max)
 
 
 def check_indices(indices: Array, shape: Sequence[int]) -> Array:
@@ -76,10 +79,18 @@ class Fibres:
         """
         shape = as_shape(shape)
         indices = check_indices(indices, shape)
+        if max(shape) > MAX_SIZE:
+            raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
         lead = normalize_mode(lead, len(shape))
+        return cls._from_columns(shape, lead, [_compact(column) for column in indices.T])
+
+    @classmethod
+    def _from_columns(
+        cls, shape: tuple[int, ...], lead: int, coordinates: Sequence[Array]
+    ) -> tuple[Fibres, Array | None]:
         modes = (*(k for k in range(len(shape)) if k != lead), lead)
-        permutation = _sorting_permutation(indices, shape, modes)
-        columns = [indices[:, k] for k in modes]
+        columns = [coordinates[k] for k in modes]
+        permutation = kernels.sort_entries(columns, [shape[k] for k in modes])
         if permutation is not None:
             columns = [column[permutation] for column in columns]
         return cls._from_sorted(shape, modes, columns), permutation
@@ -159,7 +170,8 @@ class Fibres:
         if mode == self.lead:
             return self, None
         if mode not in self._others:
-            self._others[mode] = Fibres.build(self.shape, self.indices(), mode)
+            coordinates = [self.coordinates(k) for k in range(len(self.shape))]
+            self._others[mode] = self._from_columns(self.shape, mode, coordinates)
         return self._others[mode]
 
     @cached_property
@@ -184,19 +196,3 @@ class Fibres:
 
 def _compact(coordinates: Array) -> Array:
     return np.ascontiguousarray(coordinates, dtype=np.uint32)
-
-
-def _sorting_permutation(
-    indices: Array, shape: tuple[int, ...], modes: tuple[int, ...]
-) -> Array | None:
-    if max(shape) > np.iinfo(np.uint32).max:
-        raise InputError(f"mode sizes above {np.iinfo(np.uint32).max} are not supported: {shape}")
-    if math.prod(shape) > np.iinfo(np.int64).max:
-        return np.lexsort(tuple(indices[:, k] for k in reversed(modes)))
-    key = np.zeros(len(indices), dtype=np.int64)
-    for k in modes:
-        key *= shape[k]
-        key += indices[:, k].astype(np.int64, copy=False)
-    if np.all(key[1:] >= key[:-1]):
-        return None
-    return np.argsort(key, kind="stable")

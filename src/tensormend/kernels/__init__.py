@@ -27,6 +27,7 @@ __all__ = [
     "mode_pass",
     "mode_values",
     "reference",
+    "sort_entries",
     "thread_count",
     "tucker_pullback",
     "tucker_values",
@@ -39,6 +40,7 @@ mode_values = active.mode_values
 mode_pass = active.mode_pass
 fibre_products = active.fibre_products
 gram_pass = active.gram_pass
+sort_entries = active.sort_entries
 
 
 def thread_count(threads: int | None) -> int:

@@ -23,6 +23,7 @@ __all__ = [
     "gram_pass",
     "mode_pass",
     "mode_values",
+    "sort_entries",
     "tucker_pullback",
     "tucker_values",
 ]
@@ -128,6 +129,15 @@ def gram_pass(
     matrix = scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, q.shape[0]))
     out: Array = matrix.T @ (matrix @ q.conj()).conj()
     return out
+
+
+def sort_entries(columns: Sequence[Array], sizes: Sequence[int]) -> Array | None:  # noqa: ARG001
+    """Stable permutation that sorts entries by their coordinates; ``None`` if they are sorted.
+
+    ``columns`` are the coordinates of the modes in tree order, ``sizes`` those of the modes.
+    """
+    permutation = np.lexsort(tuple(reversed(columns)))
+    return None if np.array_equal(permutation, np.arange(len(permutation))) else permutation
 
 
 def mode_values(

@@ -1,0 +1,57 @@
+// Bring entries into the order of a tree of fibres.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace tensormend {
+
+// Coordinates of one mode, below `bound`.
+struct Column {
+    const uint32_t* data;
+    int64_t bound;
+};
+
+// Whether the rows formed by the columns, first column first, do not descend.
+inline bool is_sorted(const std::vector<Column>& columns, int64_t n_rows) {
+    for (int64_t i = 1; i < n_rows; ++i) {
+        for (const auto& column : columns) {
+            const uint32_t before = column.data[i - 1], here = column.data[i];
+            if (here > before) break;
+            if (here < before) return false;
+        }
+    }
+    return true;
+}
+
+// The stable permutation that sorts the rows: counting sorts from the last column to the first,
+// in digits of 16 bits so that the counts stay in cache however large a mode is.
+inline void sort_rows(const std::vector<Column>& columns, int64_t n_rows, int64_t* permutation) {
+    constexpr int digit_bits = 16;
+    std::iota(permutation, permutation + n_rows, int64_t(0));
+    std::vector<int64_t> spare(static_cast<size_t>(n_rows));
+    int64_t* from = permutation;
+    int64_t* to = spare.data();
+    for (size_t k = columns.size(); k-- > 0;) {
+        const auto& column = columns[k];
+        for (int shift = 0; shift < 32 && ((column.bound - 1) >> shift) > 0; shift += digit_bits) {
+            const int64_t largest = (column.bound - 1) >> shift;
+            const uint32_t mask = (uint32_t(1) << digit_bits) - 1;
+            const size_t n_buckets = size_t(std::min<int64_t>(largest, mask)) + 1;
+            std::vector<int64_t> next(n_buckets + 1);
+            for (int64_t i = 0; i < n_rows; ++i) ++next[((column.data[i] >> shift) & mask) + 1];
+            std::partial_sum(next.begin(), next.end(), next.begin());
+            for (int64_t i = 0; i < n_rows; ++i) {
+                const int64_t row = from[i];
+                to[next[(column.data[row] >> shift) & mask]++] = row;
+            }
+            std::swap(from, to);
+        }
+    }
+    if (from != permutation) std::copy(from, from + n_rows, permutation);
+}
+
+}  // namespace tensormend
