@@ -133,8 +133,7 @@ class SparsePlusTucker:
         fibres, values = self._entries(mode)
         diagonal = None
         if shrink != 1:
-            energies = np.bincount(fibres.leaves, np.abs(values) ** 2, self.shape[mode])
-            diagonal = ((shrink - 1) * energies).astype(values.real.dtype)[:, None]
+            diagonal = (shrink - 1) * _row_energies(fibres, values, self.threads)
 
         def sparse(q: Array) -> Array:
             q = np.ascontiguousarray(q)
@@ -190,6 +189,18 @@ class SparsePlusTucker:
             overlaps = [q.conj().T @ u for q, u in zip(factors, self.tucker.factors, strict=True)]
             core = core + multi_mode_product(self.tucker.core, overlaps)
         return core
+
+
+def _row_energies(fibres: Fibres, values: Array, threads: int) -> Array:
+    """Diagonal of ``S S^H``, as a column: the single-mode pass with ones sums over the fibres."""
+    squares = np.square(np.abs(values))
+    nothing = np.zeros((fibres.n_fibres, 1), dtype=squares.dtype)
+    left = np.zeros((fibres.shape[fibres.lead], 1), dtype=squares.dtype)
+    every = np.arange(fibres.n_fibres, dtype=np.int64)
+    _, _, energies = kernels.mode_pass(
+        every, fibres.starts[-1], fibres.leaves, squares, left, nothing, nothing + 1, threads
+    )
+    return np.asarray(energies)
 
 
 def _tucker_panel(x: Tucker, mode: int, q: Array) -> Array:
