@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import tensormend as tm
 from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS
 from tensormend import theory
 from tensormend.manifold import ModeTangent, TuckerTangent
-from tensormend.solvers import RGD, RGN, SMQRGD
+from tensormend.solvers import RCG, RGD, RGN, SMQRGD
 from tensormend.solvers.smqrgd import choose_lead
 from tensormend.steps import ConstantStep, NormalizedStep
 from tensormend.testing import ConformanceError, check_solver
@@ -364,3 +365,47 @@ def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over
 def test_condition_numbers_enter_the_theory() -> None:
     x = tm.simulate.conditioned_tucker((20, 20, 20), 4, 10.0, rng=0)
     assert theory.condition_number(x, 1) == pytest.approx(10)
+
+
+def test_rcg_reports_the_step_it_took() -> None:
+    """In single precision at the floor the search runs out of halvings; x must fit step_size."""
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=3)
+    indices = tm.simulate.sample_indices(truth.shape, 0.3, rng=4)
+    operator = tm.Sampling(truth.shape, indices, dtype=np.float32)
+    y = truth.entries(indices).astype(np.float32)
+    problem = tm.Problem(operator, y, (4, 4, 4)).in_units()
+    solver = RCG()
+    state = solver.init(problem, tm.initial.corrected_start(problem))
+    for _ in range(300):
+        new = solver.step(problem, state)
+        paths = (state.direction, state.tangent)
+        ends = [path.retract(new.step_size).core for path in paths]
+        assert any(np.array_equal(end, new.x.core) for end in ends)
+        state = new
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tangent_norms_of_ill_conditioned_points(dtype: str) -> None:
+    """The square of the condition number must not enter: 1e4 in single, 1e8 in double precision."""
+    condition = 1e4 if dtype == "float32" else 1e8
+    core = np.zeros((3, 3, 3))
+    np.einsum("iii->i", core)[:] = 1, condition**-0.5, 1 / condition
+    turn = [np.linalg.qr(np.random.default_rng(k).standard_normal((3, 3)))[0] for k in range(3)]
+    bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 3)))[0] for k in range(3)]
+    point = tm.Tucker(tm.algebra.multi_mode_product(core, turn), tuple(bases)).astype(dtype)
+    tangent = TuckerTangent.project(point, np.random.default_rng(9).standard_normal((30, 30, 30)))
+    dense = np.linalg.norm(tangent.as_tucker().astype(np.float64).dense()) ** 2
+    assert tangent.squared_norm() == pytest.approx(dense, rel=1e-2)
+
+
+def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
+    """Many samples per degree of freedom, yet 3 million columns for 100000 entries."""
+    shape = (40, 1700, 1700)
+    truth = tm.simulate.random_tucker(shape, 1, rng=0)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 100_000, rng=1), lead=0)
+    problem = tm.Problem(operator, operator.forward(truth), (1, 1, 1))
+    tracemalloc.start()
+    tm.initial.corrected_start(problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 1700 * 1700

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensormend.algebra import Array, multi_mode_product
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, multi_mode_product
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
@@ -41,7 +41,8 @@ def corrected_start(problem: Problem) -> Tucker:
         lead = back.fibres.lead
         panel = back.fibres.n_columns * problem.rank[lead]
         needed = degrees_of_freedom(problem.shape, problem.rank)
-        if problem.operator.size >= max(MANY_SAMPLES * needed, panel / 64):
+        is_small = panel * back.dtype.itemsize <= DEFAULT_MEMORY_LIMIT / 8  # it is copied twice
+        if is_small and problem.operator.size >= max(MANY_SAMPLES * needed, panel / 4):
             x = _sequential_start(problem, back, ratio)
         else:
             grams = [back.gram(k, shrink=ratio) for k in range(len(problem.shape))]

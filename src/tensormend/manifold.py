@@ -12,7 +12,7 @@ from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
-__all__ = ["ModeTangent", "TuckerTangent", "core_grams", "core_inverses", "orthonormal_complement"]
+__all__ = ["ModeTangent", "TuckerTangent", "core_inverses", "core_roots", "orthonormal_complement"]
 
 CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
 
@@ -60,8 +60,8 @@ class TuckerTangent:
     def inner(self, other: TuckerTangent) -> float:
         """Real part of the inner product with another tangent vector at the same point."""
         total = np.vdot(self.core, other.core).real
-        for v, w, gram in zip(self.factors, other.factors, core_grams(self.point), strict=True):
-            total += np.vdot(v, w @ gram).real
+        for v, w, root in zip(self.factors, other.factors, core_roots(self.point), strict=True):
+            total += np.vdot(v @ root, w @ root).real
         return float(total)
 
     def plus(self, other: TuckerTangent, weight: float) -> TuckerTangent:
@@ -193,14 +193,17 @@ def _remember(point: Tucker, name: str, make: Callable[[Tucker], list[Array]]) -
     return kept
 
 
-def core_grams(point: Tucker) -> list[Array]:
-    """``M_k(C) M_k(C)^H`` for every mode, which weighs the factors of tangent vectors."""
+def core_roots(point: Tucker) -> list[Array]:
+    """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
+
+    By QR and not from the product, which would square the condition number.
+    """
 
     def make(point: Tucker) -> list[Array]:
-        cores = [matricize(point.core, k) for k in range(point.ndim)]
-        return [core @ core.conj().T for core in cores]
+        cores = [matricize(point.core, k).conj().T for k in range(point.ndim)]
+        return [np.asarray(np.linalg.qr(core, mode="r")).conj().T for core in cores]
 
-    return _remember(point, "_core_grams", make)
+    return _remember(point, "_core_roots", make)
 
 
 def core_inverses(point: Tucker) -> list[Array]:

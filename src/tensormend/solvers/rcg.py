@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -41,7 +41,7 @@ class RCG:
     space. The new direction is ``P(G) + b T(d)``, ``T`` the projection onto the new tangent space
     and ``b`` the rule of Hestenes and Stiefel, not below 0. Where the direction is nearly
     orthogonal to the gradient it restarts; where the retraction raised the loss the step is
-    halved.
+    halved, and at last the gradient itself is tried.
     """
 
     name: ClassVar[str] = "rcg"
@@ -55,15 +55,13 @@ class RCG:
 
     def step(self, problem: Problem, state: RCGState) -> RCGState:
         """Move to the minimum along the direction, retract, and turn the direction."""
-        seen = problem.operator.forward_tangent(state.direction)
-        alpha = exact_step(state.tangent.inner(state.direction), seen, state.scale)
-        for _ in range(MAX_HALVINGS):
-            x = state.direction.retract(alpha)
-            loss, scale, tangent = _evaluate(problem, x)
-            if not loss > state.loss:
-                break
-            alpha /= 2
-        return RCGState(x, loss, alpha, tangent, _turn(state, x, tangent), scale)
+        new, turned = _search(problem, state, state.direction), True
+        if new.loss > state.loss and state.direction is not state.tangent:
+            plain = _search(problem, state, state.tangent)
+            if not plain.loss >= new.loss:
+                new, turned = plain, False
+        direction = _turn(state, new.x, new.tangent) if turned else new.tangent
+        return replace(new, direction=direction)
 
     def save(self, state: RCGState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
@@ -87,6 +85,20 @@ class RCG:
 def _evaluate(problem: Problem, x: Tucker) -> tuple[float, float, TuckerTangent]:
     pull = problem.operator.pullback(x, problem.y)
     return pull.loss, pull.scale, TuckerTangent.from_pullback(x, pull.core, pull.factors)
+
+
+def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
+    """Take the exact step on the tangent space, halved while the retraction raises the loss."""
+    seen = problem.operator.forward_tangent(direction)
+    alpha = exact_step(state.tangent.inner(direction), seen, state.scale)
+    for _ in range(MAX_HALVINGS + 1):
+        x = direction.retract(alpha)
+        loss, scale, tangent = _evaluate(problem, x)
+        trial = RCGState(x, loss, alpha, tangent, tangent, scale)
+        if not loss > state.loss:
+            break
+        alpha /= 2
+    return trial
 
 
 def _turn(state: RCGState, x: Tucker, tangent: TuckerTangent) -> TuckerTangent:
