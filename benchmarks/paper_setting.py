@@ -42,6 +42,35 @@ def count_iterations(n_seeds: int) -> None:
         print(f"| {step} | " + " | ".join(cells) + " |")
 
 
+def count_with_fewer_samples(n_seeds: int) -> None:
+    methods = ("sm-qrgd", "rgd", "rcg", "rgn")
+    print(f"\nIterations to true error 1e-10, n={N}, r=5, least-most over seeds: normalized step,")
+    print("spectral start for sm-qrgd and rgd, corrected start for rcg and rgn\n")
+    print("| ratio | " + " | ".join(methods) + " |")
+    print("|---" * (len(methods) + 1) + "|")
+    for ratio in (0.3, 0.08, 0.03):
+        cells = []
+        for method in methods:
+            counts = []
+            for seed in range(n_seeds):
+                truth = tm.simulate.gaussian_tucker(SHAPE, 5, rng=seed)
+                indices = tm.simulate.sample_indices(SHAPE, ratio, rng=seed + 1000)
+                operator = tm.Sampling(SHAPE, indices)
+                result = tm.recover(
+                    operator,
+                    operator.forward(truth),
+                    5,
+                    method=method,
+                    start="corrected" if method in ("rcg", "rgn") else "spectral",
+                    truth=truth,
+                    tol=0,
+                    tol_error=1e-10,
+                )
+                counts.append(result.n_iter if result.success else 10**6)
+            cells.append(f"{min(counts)}-{max(counts)}")
+        print(f"| {ratio} | " + " | ".join(cells) + " |")
+
+
 def find_noise_floor() -> None:
     print(f"\nFinal relative error with noise, n={N}, rho={RATIO}, normalized step\n")
     print("| rank | SNR (dB) | " + " | ".join(METHODS) + " | sqrt(D/m) 10^(-SNR/20) |")
@@ -93,6 +122,7 @@ def main() -> None:
         run_large(arguments.large)
         return
     count_iterations(arguments.seeds)
+    count_with_fewer_samples(arguments.seeds)
     find_noise_floor()
     measure_memory()
 

@@ -23,6 +23,7 @@ __all__ = [
     "as_rank",
     "as_shape",
     "check_memory",
+    "gaussian",
     "inner",
     "is_inexact",
     "matricize",
@@ -197,6 +198,14 @@ def multi_mode_product(
     for _, k, m in sorted(chosen, key=itemgetter(0)):
         x = mode_product(x, m.conj().T if adjoint else m, k)
     return x
+
+
+def gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Array:
+    """Draw independent standard Gaussian numbers, for complex types in both parts."""
+    draw = rng.standard_normal(tuple(shape))
+    if np.dtype(dtype).kind == "c":
+        draw = draw + 1j * rng.standard_normal(tuple(shape))
+    return draw.astype(dtype)
 
 
 def inner(x: Array, y: Array) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, multi_mode_product
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, multi_mode_product
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
@@ -97,14 +97,9 @@ def random_start(problem: Problem, rng: int | np.random.Generator | None = None)
     Drawn from a stream of its own, so that a problem simulated from the same seed is independent.
     """
     rng = np.random.default_rng(rng).spawn(1)[0]
-
-    def draw(*shape: int) -> Array:
-        z = rng.standard_normal(shape)
-        if problem.dtype.kind == "c":
-            z = z + 1j * rng.standard_normal(shape)
-        return z.astype(problem.dtype)
-
-    panels = [draw(n, r) for n, r in zip(problem.shape, problem.rank, strict=True)]
-    x = Tucker(draw(*problem.rank), tuple(np.linalg.qr(u)[0] for u in panels))
+    sizes = zip(problem.shape, problem.rank, strict=True)
+    panels = [gaussian(size, rng, problem.dtype) for size in sizes]
+    core = gaussian(problem.rank, rng, problem.dtype)
+    x = Tucker(core, tuple(np.linalg.qr(u)[0] for u in panels))
     seen = float(np.linalg.norm(problem.operator.forward(x)))
     return x * (problem.y_norm / seen) if seen > 0 else x

@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensormend.algebra import Array, as_rank, is_inexact
 from tensormend.errors import InputError
+from tensormend.manifold import TuckerTangent
 from tensormend.operators import Operator
+from tensormend.tucker import Tucker
 
-__all__ = ["Problem"]
+__all__ = ["Gradient", "Problem"]
+
+
+class Gradient(NamedTuple):
+    """Loss at an iterate, ``||G||`` of ``G = A*(y - A(x))``, and its projection on the tangent."""
+
+    loss: float
+    scale: float
+    tangent: TuckerTangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +92,12 @@ class Problem:
         if self.unit == 1:
             return self
         return Problem(self.operator, self.y / self.y.dtype.type(self.unit), self.rank)
+
+    def gradient(self, x: Tucker) -> Gradient:
+        """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
+        pull = self.operator.pullback(x, self.y)
+        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
+        return Gradient(pull.loss, pull.scale, tangent)
 
     def arranged(self, lead: int, threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the fastest order for a lead mode."""

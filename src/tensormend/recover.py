@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tensormend import kernels
 from tensormend.algebra import Array, as_rank, as_shape, is_inexact
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import check_indices
@@ -184,7 +185,7 @@ def complete(
     if isinstance(holdout, tuple) and len(holdout) == 2:
         held = check_indices(np.asarray(holdout[0]), shape)
         kept_out = (Sampling(shape, held, **settings), np.asarray(holdout[1]))
-        _warn_about_overlap(places, held)
+        _warn_about_overlap(places, held, shape)
     elif holdout is not None:
         chosen = _choose_holdout(len(values), holdout, rng)
         kept_out = (Sampling(shape, places[chosen], **settings), values[chosen])
@@ -259,12 +260,17 @@ def _known_mask(data: Any, values: Array, mask: Any) -> Array:
     return ~np.isnan(values)
 
 
-def _warn_about_overlap(places: Array, held: Array) -> None:
-    both = np.concatenate([places, held])
-    _, counts = np.unique(both, axis=0, return_counts=True)
-    if (counts > 1).any():
+def _warn_about_overlap(places: Array, held: Array, shape: tuple[int, ...]) -> None:
+    columns = [
+        np.concatenate([a, b]).astype(np.uint32) for a, b in zip(places.T, held.T, strict=True)
+    ]
+    order = kernels.sort_entries(columns, shape)
+    if order is not None:
+        columns = [column[order] for column in columns]
+    repeated = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    if repeated.any():
         warn_user(
-            f"{int((counts > 1).sum())} held-out entries are also known to the solver, so the "
+            f"{int(repeated.sum())} held-out entries are also known to the solver, so the "
             "held-out error is too small; leave them out of one of the two",
             DataWarning,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank, as_shape
+from tensormend.algebra import Array, as_rank, as_shape, gaussian
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
@@ -25,20 +25,12 @@ __all__ = [
 Seed = int | np.random.Generator | None
 
 
-def _gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Array:
-    dtype = np.dtype(dtype)
-    draw = rng.standard_normal(tuple(shape))
-    if dtype.kind == "c":
-        draw = draw + 1j * rng.standard_normal(tuple(shape))
-    return draw.astype(dtype)
-
-
 def gaussian_tucker(
     shape: Sequence[int], rank: int | Sequence[int], *, rng: Seed = None, dtype: Any = np.float64
 ) -> Tucker:
     """Truncate a Gaussian tensor by T-HOSVD: the paper's random tensor. Forms ``prod(shape)``."""
     shape = as_shape(shape)
-    return thosvd(_gaussian(shape, np.random.default_rng(rng), dtype), as_rank(rank, shape))
+    return thosvd(gaussian(shape, np.random.default_rng(rng), dtype), as_rank(rank, shape))
 
 
 def random_tucker(
@@ -51,7 +43,7 @@ def random_tucker(
     """
     shape = as_shape(shape)
     rank, rng = as_rank(rank, shape), np.random.default_rng(rng)
-    core = _gaussian(rank, rng, dtype)
+    core = gaussian(rank, rng, dtype)
     return Tucker(core, _uniform_factors(shape, rank, rng, dtype))
 
 
@@ -60,7 +52,7 @@ def _uniform_factors(
 ) -> tuple[Array, ...]:
     factors = []
     for n, r in zip(shape, rank, strict=True):
-        q, triangle = np.linalg.qr(_gaussian((n, r), rng, dtype))
+        q, triangle = np.linalg.qr(gaussian((n, r), rng, dtype))
         diagonal = np.diagonal(triangle)
         factors.append(q * (diagonal / np.abs(diagonal)))  # QR fixes signs; uniform has them free
     return tuple(factors)
@@ -163,6 +155,6 @@ def add_noise(y: Array, sigma: float, *, rng: Seed = None) -> Array:
     """Add Gaussian noise of a standard deviation to measurements."""
     y = np.asarray(y)
     y = y if y.dtype.kind in "fc" else y.astype(np.float64)
-    draw = _gaussian(y.shape, np.random.default_rng(rng), y.dtype)
+    draw = gaussian(y.shape, np.random.default_rng(rng), y.dtype)
     weight = sigma / math.sqrt(2) if y.dtype.kind == "c" else sigma
     return np.asarray(y + weight * draw, dtype=y.dtype)

@@ -6,13 +6,13 @@ Each raises `ConformanceError` with what was expected and what came, and returns
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, norm
+from tensormend.algebra import Array, gaussian, norm
 from tensormend.errors import TensormendError
 from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.operators import Operator, Sampling
@@ -43,13 +43,6 @@ def _close(got: Any, expected: Any, tol: float, what: str) -> None:
     _require(off <= tol * size, f"{what}: off by {off / size:.2g} of its norm, allowed {tol:.2g}")
 
 
-def _draw(shape: Sequence[int], dtype: np.dtype[Any], rng: np.random.Generator) -> Array:
-    z = rng.standard_normal(tuple(shape))
-    if dtype.kind == "c":
-        z = z + 1j * rng.standard_normal(tuple(shape))
-    return z.astype(dtype)
-
-
 def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     """Hold an operator to its contract: linearity, adjoint identity, overrides equal defaults."""
     rng = np.random.default_rng(seed)
@@ -57,8 +50,8 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
         _require(hasattr(operator, name), f"an operator must set {name}")
     shape, dtype = operator.shape, np.dtype(operator.dtype)
     tol = 1e3 * float(np.finfo(dtype).eps) * np.sqrt(np.prod(shape))
-    x, z = _draw(shape, dtype, rng), _draw(shape, dtype, rng)
-    y = _draw((operator.size,), dtype, rng)
+    x, z = gaussian(shape, rng, dtype), gaussian(shape, rng, dtype)
+    y = gaussian((operator.size,), rng, dtype)
     seen = operator.forward(x)
     _require(seen.shape == (operator.size,), f"forward gives shape {seen.shape}")
     _close(operator.forward(2 * x + z), 2 * seen + operator.forward(z), tol, "linearity")
@@ -117,8 +110,8 @@ def _check_mode(
 ) -> None:
     columns = int(np.prod(operator.shape)) // operator.shape[mode]
     r = min(x.rank[mode], columns)
-    left = np.linalg.qr(_draw((operator.shape[mode], r), operator.dtype, rng))[0]
-    right, panel = (_draw((columns, r), operator.dtype, rng) for _ in range(2))
+    left = np.linalg.qr(gaussian((operator.shape[mode], r), rng, operator.dtype))[0]
+    right, panel = (gaussian((columns, r), rng, operator.dtype) for _ in range(2))
     rows = panel_svd(left, panel)[2]
     got, expected = (
         f(operator, mode, left, right, rows, y)

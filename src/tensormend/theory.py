@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensormend.algebra import Array, norm, normalize_mode
+from tensormend.algebra import Array, gaussian, norm, normalize_mode
 from tensormend.errors import InputError
 from tensormend.operators import Operator
 from tensormend.truncate import leading_subspace
@@ -178,10 +178,7 @@ def estimate_isometry(
         return z / norm(z)
 
     def draw() -> Array:
-        z = generator.standard_normal(operator.shape)
-        if operator.dtype.kind == "c":
-            z = z + 1j * generator.standard_normal(operator.shape)
-        return restrict(z.astype(operator.dtype))
+        return restrict(gaussian(operator.shape, generator, operator.dtype))
 
     def visit(z: Array) -> Array:
         seen = operator.forward(z)

@@ -43,6 +43,11 @@ def _descend(
     return parents, blocks
 
 
+def _by_fibre(starts: Array, leaves: Array, y: Array, n: int) -> scipy.sparse.csr_array[Any]:
+    """Entries as a matrix with one row per fibre."""
+    return scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, n))
+
+
 def _evaluate(starts: Array, leaves: Array, left: Array, right: Array) -> Array:
     fibre = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     values: Array = np.einsum("na,na->n", left[leaves], right[fibre])
@@ -84,10 +89,7 @@ def tucker_pullback(
     residual = y
     if subtract:
         residual = y - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
-    n_lead = factors[-1].shape[0]
-    matrix = scipy.sparse.csr_array(
-        (residual, leaves, starts[-1]), shape=(len(starts[-1]) - 1, n_lead)
-    )
+    matrix = _by_fibre(starts[-1], leaves, residual, factors[-1].shape[0])
     above = matrix @ factors[-1].conj()
     gradients = [matrix.T @ blocks[-1].conj()]
     for level in range(len(nodes) - 1, -1, -1):
@@ -113,7 +115,7 @@ def fibre_products(
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Rows of ``G^T conj(q)``, one per fibre, for the ``n x N`` matrix with the entries ``y``."""
-    matrix = scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, q.shape[0]))
+    matrix = _by_fibre(starts, leaves, y, q.shape[0])
     out: Array = matrix @ q.conj()
     return out
 
@@ -126,7 +128,7 @@ def gram_pass(
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Product ``G G^H q`` of the ``n x N`` matrix with the entries ``y``, fibre by fibre."""
-    matrix = scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, q.shape[0]))
+    matrix = _by_fibre(starts, leaves, y, q.shape[0])
     out: Array = matrix.T @ (matrix @ q.conj()).conj()
     return out
 
@@ -168,7 +170,7 @@ def mode_pass(
     returns ``||G||^2``, ``G^T conj(left)`` (``N x r``) and ``G conj(rows)`` (``n x r``).
     """
     residual = y - mode_values(columns, starts, leaves, left, right)
-    matrix = scipy.sparse.csr_array((residual, leaves, starts), shape=(len(columns), left.shape[0]))
+    matrix = _by_fibre(starts, leaves, residual, left.shape[0])
     across = np.zeros((right.shape[0], left.shape[1]), dtype=residual.dtype)
     across[columns] = matrix @ left.conj()
     along = matrix.T @ rows[columns].conj()

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory, is_inexact
+from tensormend.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    as_shape,
+    check_memory,
+    gaussian,
+    is_inexact,
+)
 from tensormend.errors import InputError
 from tensormend.operators.base import Operator
 from tensormend.tucker import Tucker
@@ -54,10 +61,8 @@ class Matrix(Operator):
         """Independent Gaussian entries of variance ``1/size``, so that the mean of A*A is I."""
         rng, dtype = np.random.default_rng(rng), np.dtype(dtype)
         full = cls._check_size(shape, size, dtype)
-        matrix = rng.standard_normal(full)
-        if dtype.kind == "c":
-            matrix = (matrix + 1j * rng.standard_normal(full)) / math.sqrt(2)
-        return cls((matrix / math.sqrt(size)).astype(dtype), shape)
+        variance = size * (2 if dtype.kind == "c" else 1)
+        return cls(gaussian(full, rng, dtype) / dtype.type(math.sqrt(variance)), shape)
 
     @classmethod
     def rademacher(

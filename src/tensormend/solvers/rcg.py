@@ -50,7 +50,7 @@ class RCG:
         """Start at ``x0`` or at ``H_r(A* y)``, along the gradient."""
         z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
         x = thosvd(z, problem.rank)
-        loss, scale, tangent = _evaluate(problem, x)
+        loss, scale, tangent = problem.gradient(x)
         return RCGState(x, loss, np.nan, tangent, tangent, scale)
 
     def step(self, problem: Problem, state: RCGState) -> RCGState:
@@ -76,15 +76,10 @@ class RCG:
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RCGState:
         """Return the state that `save` was given."""
         x = Tucker.from_arrays(arrays)
-        loss, scale, tangent = _evaluate(problem, x)
+        loss, scale, tangent = problem.gradient(x)
         factors = tuple(arrays[f"direction_{k}"] for k in range(x.ndim))
         direction = TuckerTangent(x, arrays["direction_core"], factors)
         return RCGState(x, loss, float(arrays["step_size"]), tangent, direction, scale)
-
-
-def _evaluate(problem: Problem, x: Tucker) -> tuple[float, float, TuckerTangent]:
-    pull = problem.operator.pullback(x, problem.y)
-    return pull.loss, pull.scale, TuckerTangent.from_pullback(x, pull.core, pull.factors)
 
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
@@ -93,7 +88,7 @@ def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGS
     alpha = exact_step(state.tangent.inner(direction), seen, state.scale)
     for _ in range(MAX_HALVINGS + 1):
         x = direction.retract(alpha)
-        loss, scale, tangent = _evaluate(problem, x)
+        loss, scale, tangent = problem.gradient(x)
         trial = RCGState(x, loss, alpha, tangent, tangent, scale)
         if not loss > state.loss:
             break

@@ -45,9 +45,8 @@ class RGD:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGDState:
-        pull = problem.operator.pullback(x, problem.y)
-        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return RGDState(x, pull.loss, step_size, tangent, pull.scale)
+        loss, scale, tangent = problem.gradient(x)
+        return RGDState(x, loss, step_size, tangent, scale)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""

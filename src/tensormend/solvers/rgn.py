@@ -96,9 +96,8 @@ class RGN:
         return state.tangent if total is None else total
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGNState:
-        pull = problem.operator.pullback(x, problem.y)
-        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return RGNState(x, pull.loss, step_size, tangent, pull.scale)
+        loss, scale, tangent = problem.gradient(x)
+        return RGNState(x, loss, step_size, tangent, scale)
 
     def save(self, state: RGNState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
