@@ -36,6 +36,7 @@ ROOMS = [
     "simulate",
     "datasets",
     "testing",
+    "records",
     "experiments",
     "plots",
     "__init__",
