@@ -13,25 +13,55 @@ struct Complex {
     Real re, im;
 };
 
-// Loops over rows of one length. `rank` is that length and `left` a matrix with such rows.
+// Fibres [begin, end) of the last level of a tree, children of one node. Fibre f holds entries
+// starts[f] to starts[f + 1], of which those outside [first, last) are left out; `leaves` (I is
+// their type) and the values beside them begin with entry `first`.
+template <class I>
+struct Run {
+    const uint32_t* nodes;
+    const int64_t* starts;
+    int64_t begin, end;
+    int64_t first, last;
+    const I* leaves;
+};
+
+// A Tucker tensor below the node of a run: the block of its core (n_rows x rank) that is left,
+// the factor whose rows (n_rows long) belong to the fibres, and the lead factor (rank columns).
 template <class T>
+struct Branch {
+    const T* block;
+    const T* factor;
+    const T* lead;
+    int64_t n_rows, rank;
+};
+
+// Where the gradient of a run is added up, with respect to the three parts of a branch.
+template <class T>
+struct Gradient {
+    T* block;
+    T* factor;
+    T* lead;
+};
+
+// Loops over rows of one length. `rank` is that length and `left` a matrix with such rows.
+template <class T, class I>
 struct Loops {
-    // out[e] = left[leaves[e]] . b
-    void (*evaluate)(int64_t count, int64_t rank, const uint32_t* leaves, const T* left,
-                     const T* b, T* out);
+    // out[e] = left[leaves[e]] . b, or, where `out` is null, the squared norm of all of these
+    double (*evaluate)(int64_t count, int64_t rank, const I* leaves, const T* left, const T* b,
+                       T* out);
 
     // With the residual g = y - left[leaves] . b: acc = sum g conj(left[leaves]) and
     // along[leaves] += g conj(v). Returns the squared norm of g, and g itself unless `residual`
     // is null.
-    double (*pull)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
+    double (*pull)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* left,
                    const T* b, const T* v, T* acc, T* along, T* residual);
 
     // acc = sum y conj(left[leaves])
-    void (*gather)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
+    void (*gather)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* left,
                    T* acc);
 
     // along[leaves] += y conj(v)
-    void (*scatter)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* v,
+    void (*scatter)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* v,
                     T* along);
 
     // out = sum_a u[a] block[a], the rows of the block being `rank` long
@@ -41,27 +71,39 @@ struct Loops {
     // grad[a] += conj(block[a]) . acc and up[a] += conj(u[a]) acc
     void (*fold)(int64_t n_rows, int64_t rank, const T* u, const T* block, const T* acc, T* grad,
                  T* up);
+
+    // Values of a branch at the entries of a run. `spare` holds 2 rank values, here and below.
+    double (*values)(const Run<I>& run, const Branch<T>& x, T* out, T* spare);
+
+    // Residual of a branch, or y itself without `subtract`, and its pull-back through the branch.
+    double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
+                       const Gradient<T>& sums, T* residual, T* spare);
+
+    // Values of a branch of twice the rank in both directions, whose factors begin with those of
+    // x, and their pull-back through x. `spare` holds 4 rank values.
+    double (*normal)(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
+                     const Gradient<T>& sums, T* spare);
 };
 
 namespace baseline {
-template <class T>
-Loops<T> loops(int64_t rank);
+template <class T, class I>
+Loops<T, I> loops(int64_t rank);
 }
 
 namespace avx2 {
-template <class T>
-Loops<T> loops(int64_t rank);
+template <class T, class I>
+Loops<T, I> loops(int64_t rank);
 }
 
 // The fastest loops this machine can run for rows of the given length.
-template <class T>
-Loops<T> pick_loops(int64_t rank) {
+template <class T, class I>
+Loops<T, I> pick_loops(int64_t rank) {
 #ifdef TENSORMEND_HAS_AVX2
     static const bool has_avx2 =
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (has_avx2) return avx2::loops<T>(rank);
+    if (has_avx2) return avx2::loops<T, I>(rank);
 #endif
-    return baseline::loops<T>(rank);
+    return baseline::loops<T, I>(rank);
 }
 
 }  // namespace tensormend

@@ -17,6 +17,7 @@
 #include "parallel.hpp"
 #include "sort.hpp"
 #include "tucker.hpp"
+#include "values.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -29,6 +30,11 @@ using View = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 template <class T>
 struct Type;
+template <>
+struct Type<uint16_t> {
+    static constexpr auto name = "uint16";
+    static constexpr auto dtype = nb::dtype<uint16_t>();
+};
 template <>
 struct Type<uint32_t> {
     static constexpr auto name = "uint32";
@@ -154,20 +160,42 @@ void expect_rows(const Array<T>& matrix, int64_t rank, const std::string& name) 
                                         " columns, got " + std::to_string(matrix.shape(1)));
 }
 
+// Measurements in the type of the sums or, for double precision, in half of it.
 template <class T>
-void expect_values(const Array<T>& y, int64_t n_entries) {
-    expect(y.shape(0) == n_entries, "y must have one value for each of the " +
-                                        std::to_string(n_entries) + " leaves, got " +
-                                        std::to_string(y.shape(0)));
-}
+class ValueArray {
+public:
+    ValueArray(nb::handle object, int64_t n_entries) : view_(as_view(object, "y")) {
+        using Half = typename HalfOf<T>::type;
+        if (view_.dtype() != Type<T>::dtype && view_.dtype() != Type<Half>::dtype) {
+            throw nb::type_error((std::string("y must have dtype ") + Type<T>::name +
+                                  ", as the factors have, or half of it, got " +
+                                  dtype_name(object))
+                                     .c_str());
+        }
+        expect(view_.ndim() == 1,
+               "y must have 1 dimensions, got " + std::to_string(view_.ndim()));
+        expect(int64_t(view_.shape(0)) == n_entries,
+               "y must have one value for each of the " + std::to_string(n_entries) +
+                   " leaves, got " + std::to_string(view_.shape(0)));
+        if (view_.dtype() == Type<T>::dtype)
+            values.whole = static_cast<const T*>(view_.data());
+        else
+            values.half = static_cast<const Half*>(view_.data());
+    }
+
+    Values<T> values;
+
+private:
+    View view_;
+};
 
 void expect_threads(int64_t threads) {
     expect(threads >= 1, "threads must be 1 or more, got " + std::to_string(threads));
 }
 
-// Call function.operator()<T>() for the value type T of an array.
+// Call function(T{}) for the value type T of an array.
 template <class Function>
-nb::object dispatch(nb::handle values, const char* name, const Function& function) {
+nb::object dispatch_values(nb::handle values, const char* name, const Function& function) {
     const auto dtype = as_view(values, name).dtype();
     if (dtype == Type<float>::dtype) return function(float{});
     if (dtype == Type<double>::dtype) return function(double{});
@@ -178,214 +206,367 @@ nb::object dispatch(nb::handle values, const char* name, const Function& functio
                              .c_str());
 }
 
+// Call function(T{}, I{}) for the value type T of an array and the type I of the leaves.
+template <class Function>
+nb::object dispatch(nb::handle values, const char* name, nb::handle leaves,
+                    const Function& function) {
+    const auto dtype = as_view(leaves, "leaves").dtype();
+    if (dtype == Type<uint16_t>::dtype)
+        return dispatch_values(values, name, [&](auto type) { return function(type, uint16_t{}); });
+    if (dtype == Type<uint32_t>::dtype)
+        return dispatch_values(values, name, [&](auto type) { return function(type, uint32_t{}); });
+    throw nb::type_error(
+        ("leaves must have dtype uint16 or uint32, got " + dtype_name(leaves)).c_str());
+}
+
+// Core and factors, kept alive while in use.
 template <class T>
 struct TuckerArguments {
-    std::vector<Array<uint32_t>> nodes;
-    std::vector<Array<int64_t>> starts;
-    Array<uint32_t> leaves;
     std::vector<Array<T>> factors;
     Array<T> core;
-    TuckerProblem<T> problem;
+    TuckerTensor<T> tensor;
 
-    TuckerArguments(nb::sequence node_objects, nb::sequence start_objects, nb::handle leaf_object,
-                    nb::handle core_object, nb::sequence factor_objects)
-        : nodes(as_arrays<uint32_t>(node_objects, "nodes", 1)),
-          starts(as_arrays<int64_t>(start_objects, "starts", 1)),
-          leaves(leaf_object, "leaves", 1),
-          factors(as_arrays<T>(factor_objects, "factors", 2)),
+    TuckerArguments(nb::handle core_object, nb::sequence factor_objects)
+        : factors(as_arrays<T>(factor_objects, "factors", 2)),
           core(core_object, "core", factors.size()) {
         expect(factors.size() >= 2, "factors must have 2 matrices or more, got " +
                                         std::to_string(factors.size()));
-        expect_levels("nodes", nodes.size());
-        expect_levels("starts", starts.size());
-        problem.leaves = leaves.data();
-        problem.core = core.data();
+        tensor.core = core.data();
         for (size_t k = 0; k < factors.size(); ++k) {
             expect_rows(factors[k], core.shape(k), numbered("factors", k));
-            problem.factors.push_back({factors[k].data(), factors[k].shape(0), core.shape(k)});
+            tensor.factors.push_back({factors[k].data(), factors[k].shape(0), core.shape(k)});
         }
+    }
+};
+
+template <class I>
+struct TreeArguments {
+    std::vector<Array<uint32_t>> nodes;
+    std::vector<Array<int64_t>> starts;
+    Array<I> leaves;
+    Tree<I> tree;
+
+    template <class T>
+    TreeArguments(nb::sequence node_objects, nb::sequence start_objects, nb::handle leaf_object,
+                  const TuckerTensor<T>& x)
+        : nodes(as_arrays<uint32_t>(node_objects, "nodes", 1)),
+          starts(as_arrays<int64_t>(start_objects, "starts", 1)),
+          leaves(leaf_object, "leaves", 1) {
+        expect_levels("nodes", nodes.size(), x.factors.size());
+        expect_levels("starts", starts.size(), x.factors.size());
+        tree.leaves = leaves.data();
         for (size_t l = 0; l < nodes.size(); ++l) {
             const int64_t n_nodes = nodes[l].shape(0);
             const int64_t n_children =
                 l + 1 < nodes.size() ? nodes[l + 1].shape(0) : leaves.shape(0);
             expect_starts(starts[l], n_nodes, n_children, numbered("starts", l));
-            expect_below(nodes[l], factors[l].shape(0), numbered("nodes", l));
-            problem.levels.push_back({nodes[l].data(), starts[l].data(), n_nodes});
+            expect_below(nodes[l], x.factors[l].n_rows, numbered("nodes", l));
+            tree.levels.push_back({nodes[l].data(), starts[l].data(), n_nodes});
         }
     }
 
 private:
-    void expect_levels(const char* name, size_t found) const {
-        expect(found + 1 == factors.size(),
+    static void expect_levels(const char* name, size_t found, size_t n_factors) {
+        expect(found + 1 == n_factors,
                std::string(name) + " must have one level less than there are factors, " +
-                   std::to_string(factors.size() - 1) + ", got " + std::to_string(found));
+                   std::to_string(n_factors - 1) + ", got " + std::to_string(found));
     }
 };
 
 nb::object tucker_values_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
                             nb::object core, nb::sequence factors, int64_t threads) {
-    return dispatch(core, "core", [&](auto type) -> nb::object {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const TuckerArguments<T> in(nodes, starts, leaves, core, factors);
+        using I = decltype(index);
+        const TuckerArguments<T> x(core, factors);
+        const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
         expect_threads(threads);
-        const auto out = Output<T>::empty(in.leaves.shape(0));
+        const auto out = Output<T>::empty(at.leaves.shape(0));
         {
             const nb::gil_scoped_release release;
-            tucker_values(in.problem, out.data, threads);
+            tucker_values<T, I>({Task::values, at.tree, x.tensor, {}, {}, out.data}, threads);
         }
         return out.array;
     });
 }
+
+nb::object tucker_energy_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
+                            nb::object core, nb::sequence factors, int64_t threads) {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const TuckerArguments<T> x(core, factors);
+        const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
+        expect_threads(threads);
+        double square = 0;
+        {
+            const nb::gil_scoped_release release;
+            square = tucker_values<T, I>({Task::values, at.tree, x.tensor, {}, {}}, threads);
+        }
+        return nb::float_(square);
+    });
+}
+
+// The gradient with respect to core and factors, as NumPy arrays.
+template <class T>
+struct GradientArrays {
+    Output<T> core;
+    nb::list factors;
+    Sums<T> sums;
+
+    GradientArrays(nb::handle core_object, const TuckerTensor<T>& x)
+        : core("zeros", core_object.attr("shape")) {
+        sums.core = core.data;
+        for (const auto& factor : x.factors) {
+            const auto gradient = Output<T>::zeros(factor.n_rows, factor.rank);
+            sums.factors.push_back(gradient.data);
+            factors.append(gradient.array);
+        }
+    }
+};
 
 nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
                               nb::object y, nb::object core, nb::sequence factors,
                               bool want_residual, bool subtract, int64_t threads) {
-    return dispatch(core, "core", [&](auto type) -> nb::object {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const TuckerArguments<T> in(nodes, starts, leaves, core, factors);
-        const Array<T> values(y, "y", 1);
-        expect_values(values, in.leaves.shape(0));
+        using I = decltype(index);
+        const TuckerArguments<T> x(core, factors);
+        const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
+        const ValueArray<T> values(y, at.leaves.shape(0));
         expect_threads(threads);
-
-        Sums<T> sums;
-        const Output<T> core_gradient("zeros", core.attr("shape"));
-        sums.core = core_gradient.data;
-        nb::list gradients;
-        for (const auto& factor : in.factors) {
-            const auto gradient = Output<T>::zeros(factor.shape(0), factor.shape(1));
-            sums.factors.push_back(gradient.data);
-            gradients.append(gradient.array);
-        }
+        const GradientArrays<T> gradient(core, x.tensor);
+        const Task task = subtract ? Task::residual : Task::data;
+        Job<T, I> job{task, at.tree, x.tensor, {}, values.values};
         nb::object residual = nb::none();
-        T* residual_data = nullptr;
         if (want_residual) {
-            const auto out = Output<T>::empty(in.leaves.shape(0));
+            const auto out = Output<T>::empty(at.leaves.shape(0));
             residual = out.array;
-            residual_data = out.data;
+            job.out = out.data;
         }
-
-        double loss = 0;
+        double square = 0;
         {
             const nb::gil_scoped_release release;
-            loss = tucker_pullback(in.problem, values.data(), subtract, sums, residual_data,
-                                   threads);
+            square = tucker_pullback(job, gradient.sums, threads);
         }
-        return nb::make_tuple(loss, core_gradient.array, gradients, residual);
+        return nb::make_tuple(square, gradient.core.array, gradient.factors, residual);
     });
 }
 
-template <class T>
-struct ModeArguments {
-    Array<int64_t> columns, starts;
-    Array<uint32_t> leaves;
-    Array<T> left, right;
-    ModeProblem<T> problem;
+nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
+                            nb::object core, nb::sequence factors, nb::object wide_core,
+                            nb::sequence wide_factors, int64_t threads) {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const TuckerArguments<T> x(core, factors), wide(wide_core, wide_factors);
+        const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
+        expect(wide.factors.size() == x.factors.size(),
+               "wide_factors must be as many as factors, " + std::to_string(x.factors.size()) +
+                   ", got " + std::to_string(wide.factors.size()));
+        for (size_t k = 0; k < x.factors.size(); ++k) {
+            expect(wide.factors[k].shape(0) == x.factors[k].shape(0) &&
+                       wide.factors[k].shape(1) == 2 * x.factors[k].shape(1),
+                   numbered("wide_factors", k) + " must have the rows and twice the columns of " +
+                       numbered("factors", k));
+        }
+        expect_threads(threads);
+        const GradientArrays<T> gradient(core, x.tensor);
+        double square = 0;
+        {
+            const nb::gil_scoped_release release;
+            square = tucker_pullback<T, I>({Task::normal, at.tree, x.tensor, wide.tensor, {}},
+                                           gradient.sums, threads);
+        }
+        return nb::make_tuple(square, gradient.core.array, gradient.factors);
+    });
+}
 
-    ModeArguments(nb::handle column_object, nb::handle start_object, nb::handle leaf_object,
-                  nb::handle left_object, nb::handle right_object)
+// The entries as a matrix with one column per fibre.
+template <class I>
+struct FibreArguments {
+    Array<int64_t> columns, starts;
+    Array<I> leaves;
+    FibreList<I> list;
+
+    FibreArguments(nb::handle column_object, nb::handle start_object, nb::handle leaf_object,
+                   int64_t n_columns)
         : columns(column_object, "columns", 1),
           starts(start_object, "starts", 1),
           leaves(leaf_object, "leaves", 1),
-          left(left_object, "left", 2),
-          right(right_object, "right", 2),
-          problem{columns.data(), starts.data(), leaves.data(), columns.shape(0),
-                  left.data(),    right.data(),  left.shape(0), left.shape(1)} {
-        expect_rows(right, left.shape(1), "right");
+          list{columns.data(), starts.data(), leaves.data(), columns.shape(0)} {
         expect_starts(starts, columns.shape(0), leaves.shape(0), "starts");
-        expect_below(columns, right.shape(0), "columns");
+        expect_below(columns, n_columns, "columns");
     }
+};
+
+// Two panels whose product left @ right.T is a matrix of that kind.
+template <class T>
+struct PanelArguments {
+    Array<T> left, right;
+
+    PanelArguments(nb::handle left_object, nb::handle right_object)
+        : left(left_object, "left", 2), right(right_object, "right", 2) {
+        expect_rows(right, left.shape(1), "right");
+    }
+    int64_t rank() const { return left.shape(1); }
 };
 
 nb::object mode_values_of(nb::object columns, nb::object starts, nb::object leaves,
                           nb::object left, nb::object right, int64_t threads) {
-    return dispatch(left, "left", [&](auto type) -> nb::object {
+    return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const ModeArguments<T> in(columns, starts, leaves, left, right);
+        using I = decltype(index);
+        const PanelArguments<T> in(left, right);
+        const FibreArguments<I> at(columns, starts, leaves, in.right.shape(0));
         expect_threads(threads);
-        const auto out = Output<T>::empty(in.leaves.shape(0));
+        const auto out = Output<T>::empty(at.leaves.shape(0));
         {
             const nb::gil_scoped_release release;
-            mode_values(in.problem, out.data, threads);
+            mode_values(at.list, in.left.data(), in.right.data(), in.rank(), out.data, threads);
         }
         return out.array;
+    });
+}
+
+nb::object mode_energy_of(nb::object columns, nb::object starts, nb::object leaves,
+                          nb::object left, nb::object right, int64_t threads) {
+    return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const PanelArguments<T> in(left, right);
+        const FibreArguments<I> at(columns, starts, leaves, in.right.shape(0));
+        expect_threads(threads);
+        double square = 0;
+        {
+            const nb::gil_scoped_release release;
+            square = mode_values<T>(at.list, in.left.data(), in.right.data(), in.rank(), nullptr,
+                                    threads);
+        }
+        return nb::float_(square);
     });
 }
 
 nb::object mode_pass_of(nb::object columns, nb::object starts, nb::object leaves, nb::object y,
                         nb::object left, nb::object right, nb::object rows, int64_t threads) {
-    return dispatch(left, "left", [&](auto type) -> nb::object {
+    return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const ModeArguments<T> in(columns, starts, leaves, left, right);
-        const Array<T> values(y, "y", 1), vectors(rows, "rows", 2);
-        expect_values(values, in.leaves.shape(0));
-        expect_rows(vectors, in.left.shape(1), "rows");
+        using I = decltype(index);
+        const PanelArguments<T> in(left, right);
+        const FibreArguments<I> at(columns, starts, leaves, in.right.shape(0));
+        const ValueArray<T> values(y, at.leaves.shape(0));
+        const Array<T> vectors(rows, "rows", 2);
+        expect_rows(vectors, in.rank(), "rows");
         expect(vectors.shape(0) == in.right.shape(0),
                "rows must have as many rows as right, " + std::to_string(in.right.shape(0)) +
                    ", got " + std::to_string(vectors.shape(0)));
         expect_threads(threads);
-        const auto across = Output<T>::zeros(in.right.shape(0), in.left.shape(1));
-        const auto along = Output<T>::zeros(in.left.shape(0), in.left.shape(1));
-        double loss = 0;
+        const int64_t n_lead = in.left.shape(0);
+        const auto across = Output<T>::zeros(in.right.shape(0), in.rank());
+        const auto along = Output<T>::zeros(n_lead, in.rank());
+        double square = 0;
         {
             const nb::gil_scoped_release release;
-            loss = mode_pass(in.problem, values.data(), vectors.data(), across.data, along.data,
-                             threads);
+            square = mode_pass(at.list, values.values, in.left.data(), in.right.data(),
+                               vectors.data(), n_lead, in.rank(), across.data, along.data,
+                               threads);
         }
-        return nb::make_tuple(loss, across.array, along.array);
+        return nb::make_tuple(square, across.array, along.array);
     });
 }
 
-// The entries as a matrix with one column per fibre, and vectors to multiply it by.
-template <class T>
-struct FibreArguments {
-    Array<int64_t> starts;
-    Array<uint32_t> leaves;
-    Array<T> values, vectors;
-    int64_t n_fibres;
+nb::object fibre_products_of(nb::object columns, nb::object starts, nb::object leaves,
+                             nb::object y, nb::object q, int64_t n_columns, int64_t threads) {
+    return dispatch(q, "q", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const FibreArguments<I> at(columns, starts, leaves, n_columns);
+        const ValueArray<T> values(y, at.leaves.shape(0));
+        const Array<T> vectors(q, "q", 2);
+        expect_threads(threads);
+        const auto out = Output<T>::zeros(n_columns, vectors.shape(1));
+        {
+            const nb::gil_scoped_release release;
+            fibre_products(at.list, values.values, vectors.data(), vectors.shape(1), out.data,
+                           threads);
+        }
+        return out.array;
+    });
+}
 
-    FibreArguments(nb::handle start_object, nb::handle leaf_object, nb::handle value_object,
-                   nb::handle vector_object, int64_t threads)
-        : starts(start_object, "starts", 1),
-          leaves(leaf_object, "leaves", 1),
-          values(value_object, "y", 1),
-          vectors(vector_object, "q", 2),
-          n_fibres(starts.shape(0) - 1) {
+// Fibres whose number among all does not matter.
+template <class I>
+struct PlainFibres {
+    Array<int64_t> starts;
+    Array<I> leaves;
+    FibreList<I> list;
+
+    PlainFibres(nb::handle start_object, nb::handle leaf_object)
+        : starts(start_object, "starts", 1), leaves(leaf_object, "leaves", 1) {
+        const int64_t n_fibres = starts.shape(0) - 1;
         expect(n_fibres >= 0, "starts must have at least one element, got none");
         expect_starts(starts, n_fibres, leaves.shape(0), "starts");
-        expect_values(values, leaves.shape(0));
-        expect_threads(threads);
+        list = {nullptr, starts.data(), leaves.data(), n_fibres};
     }
 };
 
-nb::object fibre_products_of(nb::object starts, nb::object leaves, nb::object y, nb::object q,
-                             int64_t threads) {
-    return dispatch(q, "q", [&](auto type) -> nb::object {
+nb::object gram_pass_of(nb::object starts, nb::object leaves, nb::object y, nb::object q,
+                        int64_t threads) {
+    return dispatch(q, "q", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const FibreArguments<T> in(starts, leaves, y, q, threads);
-        const auto out = Output<T>::zeros(in.n_fibres, in.vectors.shape(1));
+        using I = decltype(index);
+        const PlainFibres<I> at(starts, leaves);
+        const ValueArray<T> values(y, at.leaves.shape(0));
+        const Array<T> vectors(q, "q", 2);
+        expect_threads(threads);
+        const auto out = Output<T>::zeros(vectors.shape(0), vectors.shape(1));
         {
             const nb::gil_scoped_release release;
-            fibre_products(in.starts.data(), in.n_fibres, in.leaves.data(), in.values.data(),
-                           in.vectors.data(), in.vectors.shape(1), out.data, threads);
+            gram_pass(at.list, values.values, vectors.data(), vectors.shape(0), vectors.shape(1),
+                      out.data, threads);
         }
         return out.array;
     });
 }
 
-nb::object gram_pass_of(nb::object starts, nb::object leaves, nb::object y, nb::object q,
-                        int64_t threads) {
-    return dispatch(q, "q", [&](auto type) -> nb::object {
+nb::object leaf_energies_of(nb::object starts, nb::object leaves, nb::object y, int64_t n_lead,
+                            int64_t threads) {
+    return dispatch(y, "y", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
-        const FibreArguments<T> in(starts, leaves, y, q, threads);
-        const auto out = Output<T>::zeros(in.vectors.shape(0), in.vectors.shape(1));
+        using I = decltype(index);
+        using Real = decltype(squared_size(T{}));
+        const PlainFibres<I> at(starts, leaves);
+        const ValueArray<T> values(y, at.leaves.shape(0));
+        expect_threads(threads);
+        const Output<Real> out("zeros", nb::int_(n_lead));
         {
             const nb::gil_scoped_release release;
-            gram_pass(in.starts.data(), in.n_fibres, in.leaves.data(), in.values.data(),
-                      in.vectors.data(), in.vectors.shape(0), in.vectors.shape(1), out.data,
-                      threads);
+            leaf_energies(at.list, values.values, n_lead, out.data, threads);
         }
         return out.array;
     });
+}
+
+nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t threads) {
+    const Array<int64_t> rows(indices, "indices", 2);
+    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+    expect(size_t(rows.shape(1)) == bounds.size(), "indices must have one column per size");
+    for (const int64_t bound : bounds)
+        expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
+    expect_threads(threads);
+    nb::list columns;
+    std::vector<uint32_t*> out;
+    for (size_t k = 0; k < bounds.size(); ++k) {
+        const auto column = Output<uint32_t>::empty(rows.shape(0));
+        out.push_back(column.data);
+        columns.append(column.array);
+    }
+    int64_t bad = 0;
+    {
+        const nb::gil_scoped_release release;
+        bad = split_rows(rows.data(), rows.shape(0), bounds, out, threads);
+    }
+    return nb::make_tuple(columns, bad);
 }
 
 nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes) {
@@ -419,19 +600,30 @@ NB_MODULE(_native, m) {
     m.doc() = "Compiled kernels; kernels/reference.py says what each computes.";
     m.def("tucker_values", tucker_values_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
           "factors"_a, "threads"_a = 1, "Values of a Tucker tensor at the entries of the tree.");
+    m.def("tucker_energy", tucker_energy_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
+          "factors"_a, "threads"_a = 1, "Squared norm of these values, which are not kept.");
     m.def("tucker_pullback", tucker_pullback_of, "nodes"_a, "starts"_a, "leaves"_a, "y"_a,
           "core"_a, "factors"_a, "want_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
           "Squared residual norm, and the pull-back of the residual through core and factors.");
+    m.def("tucker_normal", tucker_normal_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
+          "factors"_a, "wide_core"_a, "wide_factors"_a, "threads"_a = 1,
+          "Squared norm and pull-back of the values of a tensor of twice the rank.");
     m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
           "threads"_a = 1,
           "Entries of the matrix left @ right.T; fibre f is its column columns[f].");
+    m.def("mode_energy", mode_energy_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
+          "threads"_a = 1, "Squared norm of these entries, which are not kept.");
     m.def("mode_pass", mode_pass_of, "columns"_a, "starts"_a, "leaves"_a, "y"_a, "left"_a,
           "right"_a, "rows"_a, "threads"_a = 1,
           "Squared residual norm and both single-mode products of the residual.");
-    m.def("fibre_products", fibre_products_of, "starts"_a, "leaves"_a, "y"_a, "q"_a,
-          "threads"_a = 1, "Rows of G^T conj(q), one per fibre, for the entries y.");
-    m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a,
-          "Permutation that sorts entries by their coordinates, None if they are sorted.");
+    m.def("fibre_products", fibre_products_of, "columns"_a, "starts"_a, "leaves"_a, "y"_a, "q"_a,
+          "n_columns"_a, "threads"_a = 1, "Product G^T conj(q) of the matrix of the entries y.");
     m.def("gram_pass", gram_pass_of, "starts"_a, "leaves"_a, "y"_a, "q"_a, "threads"_a = 1,
           "Product G G^H q of the n x N matrix with the entries y, fibre by fibre.");
+    m.def("leaf_energies", leaf_energies_of, "starts"_a, "leaves"_a, "y"_a, "n_lead"_a,
+          "threads"_a = 1, "Sum of |y|^2 over the entries with each lead-mode coordinate.");
+    m.def("split_indices", split_indices_of, "indices"_a, "sizes"_a, "threads"_a = 1,
+          "Columns of an m x d array as uint32, and the first row out of range or -1.");
+    m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a,
+          "Permutation that sorts entries by their coordinates, None if they are sorted.");
 }

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,6 +17,11 @@
 #include <vector>
 
 #include "loops.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+#define TENSORMEND_HAS_FORK
+#include <unistd.h>
+#endif
 
 namespace tensormend {
 
@@ -43,6 +50,79 @@ private:
     T* data_ = nullptr;
 };
 
+// Threads that wait for work, because starting them anew would cost a small pass a tenth of its
+// time. One job at a time; a caller who finds them busy starts threads of its own. They are never
+// joined: at exit they wait, and after a fork, where they are gone, a new crew is made.
+class Crew {
+public:
+    // Whether the threads are in this process and not left behind by a fork.
+    bool is_ours() const { return owner_ == process(); }
+
+    // Run `work` on up to n_helpers threads beside the caller's, or return false if busy.
+    bool help(int64_t n_helpers, const std::function<void()>& work) {
+        std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+        if (!turn.owns_lock()) return false;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            try {
+                for (; n_threads_ < n_helpers; ++n_threads_)
+                    std::thread([this, index = n_threads_] { wait(index); }).detach();
+            } catch (const std::system_error&) {
+                // The system has no more threads to give: those that run do all the work.
+            }
+            work_ = &work;
+            n_called_ = n_running_ = std::min(n_helpers, n_threads_);
+            ++round_;
+        }
+        called_.notify_all();
+        work();
+        std::unique_lock<std::mutex> lock(mutex_);
+        finished_.wait(lock, [this] { return n_running_ == 0; });
+        return true;
+    }
+
+private:
+    void wait(int64_t index) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        // a thread that starts late takes part in the round that started it
+        for (uint64_t seen = index < n_called_ ? round_ - 1 : round_;; seen = round_) {
+            called_.wait(lock, [&] { return round_ != seen; });
+            if (index >= n_called_) continue;
+            const auto* const work = work_;
+            lock.unlock();
+            (*work)();
+            lock.lock();
+            if (--n_running_ == 0) finished_.notify_one();
+        }
+    }
+
+    static int64_t process() {
+#ifdef TENSORMEND_HAS_FORK
+        return int64_t(getpid());
+#else
+        return 0;
+#endif
+    }
+
+    const int64_t owner_ = process();
+    std::mutex turn_, mutex_;
+    std::condition_variable called_, finished_;
+    const std::function<void()>* work_ = nullptr;
+    int64_t n_threads_ = 0, n_called_ = 0, n_running_ = 0;
+    uint64_t round_ = 0;
+};
+
+// The crew of this process.
+inline Crew& crew() {
+    static std::atomic<Crew*> current{nullptr};
+    Crew* found = current.load();
+    if (!found || !found->is_ours()) {
+        auto fresh = std::make_unique<Crew>();
+        if (current.compare_exchange_strong(found, fresh.get())) found = fresh.release();
+    }
+    return *found;
+}
+
 // Call task(0), ..., task(n_tasks - 1), each once, in any order on several threads. An exception
 // in a task stops the hand-out of further tasks and is thrown again here.
 template <class Task>
@@ -50,7 +130,7 @@ void run_tasks(int64_t n_tasks, int64_t threads, const Task& task) {
     std::atomic<int64_t> next{0};
     std::exception_ptr error;
     std::mutex error_mutex;
-    const auto work = [&] {
+    const std::function<void()> work = [&] {
         for (int64_t i; (i = next.fetch_add(1)) < n_tasks;) {
             try {
                 task(i);
@@ -61,39 +141,58 @@ void run_tasks(int64_t n_tasks, int64_t threads, const Task& task) {
             }
         }
     };
-    std::vector<std::thread> pool;
     const int64_t n_helpers = std::min(threads, n_tasks) - 1;
-    if (n_helpers > 0) pool.reserve(size_t(n_helpers));
-    try {
-        for (int64_t i = 0; i < n_helpers; ++i) pool.emplace_back(work);
-    } catch (const std::system_error&) {
-        // The system has no more threads to give: those that run do all the work.
+    if (n_helpers <= 0) {
+        work();
+    } else if (!crew().help(n_helpers, work)) {
+        std::vector<std::thread> own;
+        own.reserve(size_t(n_helpers));
+        try {
+            for (int64_t i = 0; i < n_helpers; ++i) own.emplace_back(work);
+        } catch (const std::system_error&) {
+            // as above
+        }
+        work();
+        for (auto& thread : own) thread.join();
     }
-    work();
-    for (auto& thread : pool) thread.join();
     if (error) std::rethrow_exception(error);
 }
 
-// Cut fibres into chunks of about equally many entries; returns where they begin, and the end.
-// The cut depends on the problem alone, never on the number of threads. A chunk is large enough
-// to be worth handing out and to pay for adding up its `n_partial` private values.
-inline std::vector<int64_t> cut_chunks(const int64_t* starts, int64_t n_fibres,
-                                       int64_t n_partial, size_t value_size) {
-    constexpr int64_t min_entries = 32768, partials_per_entry = 4;
+// Consecutive entries that one task takes care of, and the fibres they lie in, of which the first
+// and the last may be shared with the neighbours.
+struct Chunk {
+    int64_t first_fibre, end_fibre, first, last;
+};
+
+// Cut the entries into chunks of about equally many. The cut depends on the problem alone, never
+// on the number of threads. A chunk is large enough to be worth handing out and to pay for adding
+// up its `n_partial` private values. Cuts fall between fibres unless a fibre is longer than that.
+inline std::vector<Chunk> cut_chunks(const int64_t* starts, int64_t n_fibres, int64_t n_partial,
+                                     size_t value_size) {
+    constexpr int64_t min_entries = 16384, partials_per_entry = 4;
     constexpr int64_t max_partial_bytes = int64_t(256) << 20;
     const int64_t n_entries = starts[n_fibres];
     const int64_t partial_bytes = std::max<int64_t>(1, n_partial * int64_t(value_size));
     const int64_t n_chunks = std::max<int64_t>(
         1, std::min({max_chunks, max_partial_bytes / partial_bytes,
                      n_entries / std::max(min_entries, n_partial / partials_per_entry)}));
-    std::vector<int64_t> cuts{0};
+    const int64_t size = n_entries / n_chunks;
+    std::vector<Chunk> chunks;
+    int64_t first = 0, fibre = 0;
     for (int64_t c = 1; c <= n_chunks; ++c) {
-        const int64_t entry = c < n_chunks ? n_entries / n_chunks * c : n_entries;
-        const int64_t cut = std::lower_bound(starts, starts + n_fibres, entry) - starts;
-        // A fibre longer than a chunk swallows the cuts inside it.
-        if (cut > cuts.back()) cuts.push_back(cut);
+        int64_t last = c < n_chunks ? size * c : n_entries;
+        int64_t end = std::lower_bound(starts, starts + n_fibres, last) - starts;
+        if (starts[end] - last <= size / 4) {
+            last = starts[end];  // the end of the fibre is near
+        } else if (last - starts[end - 1] <= size / 4) {
+            last = starts[--end];  // its beginning is
+        }
+        if (last <= first) continue;
+        chunks.push_back({fibre, end, first, last});
+        first = last;
+        fibre = starts[end] > last ? end - 1 : end;
     }
-    return cuts;
+    return chunks;
 }
 
 // A private copy of values [offset, offset + size) of a sum.

@@ -93,7 +93,7 @@ def test_the_tree_holds_every_prefix_once(
             sum(child[:-1] == prefix for child in children) for prefix in prefixes
         ]
     assert [int(i) for i in fibres.leaves] == [row[-1] for row in rows]
-    assert fibres.leaves.dtype == np.uint32
+    assert fibres.leaves.dtype == np.uint16
     assert fibres.n_fibres == len({row[:-1] for row in rows})
 
 

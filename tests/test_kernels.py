@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,10 +62,13 @@ class Case:
         lead: int = -1,
         seed: int = 0,
         max_columns: int = 10**6,
+        wide_leaves: bool = False,
     ) -> Case:
         rng = np.random.default_rng(seed)
         fibres, _ = Fibres.build(shape, indices, lead)
         tree_ranks = [ranks[k] for k in fibres.modes]
+        if wide_leaves:
+            fibres = replace(fibres, leaves=fibres.leaves.astype(np.uint32))
         n_columns = fibres.n_columns if fibres.n_columns <= max_columns else 0
         rank = tree_ranks[-1]
         return cls(
@@ -88,6 +95,19 @@ class Case:
     def tucker_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.tucker_values(*self.tree, self.core, self.factors, **options)]
 
+    def tucker_energy(self, module: Any, **options: Any) -> list[Any]:
+        return [module.tucker_energy(*self.tree, self.core, self.factors, **options)]
+
+    def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
+        rng = np.random.default_rng(5)
+        dtype = self.core.dtype.name
+        wide_core = random_values(rng, [2 * r for r in self.core.shape], dtype)
+        wide = [np.hstack([u, random_values(rng, u.shape, dtype)]) for u in self.factors]
+        square, core, factors = module.tucker_normal(
+            *self.tree, self.core, self.factors, wide_core, wide, **options
+        )
+        return [square, core, *factors]
+
     def tucker_pullback(self, module: Any, **options: Any) -> list[Any]:
         loss, core, factors, residual = module.tucker_pullback(
             *self.tree, self.y, self.core, self.factors, want_residual=True, **options
@@ -104,13 +124,23 @@ class Case:
     def mode_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.mode_values(*self.matrix, self.left, self.right, **options)]
 
+    def mode_energy(self, module: Any, **options: Any) -> list[Any]:
+        return [module.mode_energy(*self.matrix, self.left, self.right, **options)]
+
     def mode_pass(self, module: Any, **options: Any) -> list[Any]:
         return list(
             module.mode_pass(*self.matrix, self.y, self.left, self.right, self.rows, **options)
         )
 
     def fibre_products(self, module: Any, **options: Any) -> list[Any]:
-        return [module.fibre_products(*self.matrix[1:], self.y, self.left, **options)]
+        n_columns = len(self.right)
+        return [module.fibre_products(*self.matrix, self.y, self.left, n_columns, **options)]
+
+    def leaf_energies(self, module: Any, **options: Any) -> list[Any]:
+        n_lead = len(self.left)
+        energies = module.leaf_energies(*self.matrix[1:], self.y, n_lead, **options)
+        assert energies.dtype == self.y.real.dtype
+        return [energies.astype(self.left.dtype)]
 
     def gram_pass(self, module: Any, **options: Any) -> list[Any]:
         return [module.gram_pass(*self.matrix[1:], self.y, self.left, **options)]
@@ -118,18 +148,36 @@ class Case:
 
 RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_values,
+    Case.tucker_energy,
+    Case.tucker_normal,
     Case.tucker_pullback,
     Case.tucker_pull,
     Case.mode_values,
+    Case.mode_energy,
+    Case.mode_pass,
+    Case.fibre_products,
+    Case.gram_pass,
+    Case.leaf_energies,
+]
+HYPERSPARSE_RUNS = [
+    Case.tucker_values,
+    Case.tucker_normal,
+    Case.tucker_pullback,
+    Case.tucker_pull,
+    Case.gram_pass,
+    Case.leaf_energies,
+]
+WITH_VALUES = [
+    Case.tucker_pullback,
+    Case.tucker_pull,
     Case.mode_pass,
     Case.fibre_products,
     Case.gram_pass,
 ]
-HYPERSPARSE_RUNS = [Case.tucker_values, Case.tucker_pullback, Case.tucker_pull, Case.gram_pass]
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 18) -> Case:
+def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 34) -> Case:
     order = draw(st.integers(2, 5))
     shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=order, max_size=order)))
     ranks = [draw(st.integers(1, 4)) for _ in shape]
@@ -141,7 +189,8 @@ def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 18) -> Case:
     size = draw(st.integers(1, min(total, 500)))
     flat = np.random.default_rng(seed).choice(total, size, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
-    return Case.draw(shape, tuple(ranks), indices, draw(st.sampled_from(DTYPES)), lead, seed)
+    dtype, wide = draw(st.sampled_from(DTYPES)), draw(st.booleans())
+    return Case.draw(shape, tuple(ranks), indices, dtype, lead, seed, wide_leaves=wide)
 
 
 def assert_close(found: list[Any], expected: list[Any], dtype: Any) -> None:
@@ -231,6 +280,66 @@ def check_threads(case: Case, run: Callable[..., list[Any]]) -> None:
             assert np.array_equal(a, b)
 
 
+@needs_native
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("run", WITH_VALUES)
+@pytest.mark.parametrize("make", [many_entries, skewed])
+def test_values_of_half_the_bits_are_summed_in_full(
+    make: Callable[[str], Case], run: Callable[..., list[Any]], dtype: str
+) -> None:
+    from tensormend.kernels import _native
+
+    half = {"float64": np.float32, "complex128": np.complex64}[dtype]
+    compact, full = make(dtype), make(dtype)
+    compact.y = compact.y.astype(half)
+    full.y = compact.y.astype(dtype)
+    for module in (_native, reference):
+        assert_close(run(compact, module), run(full, reference), np.dtype(dtype))
+    for a, b in zip(run(compact, _native), run(compact, _native, threads=3), strict=True):
+        assert np.array_equal(a, b)
+
+
+@needs_native
+def test_the_width_of_the_leaves_does_not_change_a_bit() -> None:
+    from tensormend.kernels import _native
+
+    short = many_entries("float64")
+    assert short.fibres.leaves.dtype == np.uint16
+    long = replace(short)
+    long.fibres = replace(short.fibres, leaves=short.fibres.leaves.astype(np.uint32))
+    for run in RUNS:
+        for a, b in zip(run(short, _native), run(long, _native), strict=True):
+            assert np.array_equal(a, b)
+
+
+@needs_native
+def test_kernels_work_in_threads_side_by_side_and_after_a_fork() -> None:
+    from tensormend.kernels import _native
+
+    case = many_entries("float64")
+    expected = case.tucker_pullback(_native, threads=1)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: case.tucker_pullback(_native, threads=2), range(12)))
+    for found in runs:
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    if not hasattr(os, "fork"):
+        return
+    code = (
+        "import os, sys, numpy as np\n"
+        "from tensormend.kernels import _native\n"
+        "columns = [np.arange(200_000, dtype=np.int64)]\n"
+        "starts = np.arange(200_001, dtype=np.int64)\n"
+        "leaves, y = np.zeros(200_000, np.uint16), np.ones(200_000)\n"
+        "run = lambda: _native.leaf_energies(starts, leaves, y, 1, 2)[0] == 200_000\n"
+        "ok = run()\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if run() and run() else 1)\n"
+        "sys.exit(not ok or os.waitpid(child, 0)[1] or not run())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)  # noqa: S603
+    assert done.returncode == 0
+
+
 @settings(max_examples=50)
 @given(case=cases(max_size=4, max_rank=4))
 def test_reference_matches_dense(case: Case) -> None:
@@ -282,7 +391,9 @@ def test_mode_reference_matches_dense(case: Case) -> None:
     entries = np.zeros(x.shape, dtype=complex)
     entries[at] = case.y
     across = entries.T @ case.left.conj()
-    assert_close(case.fibre_products(reference), [across[case.fibres.columns]], complex)
+    assert_close(case.fibre_products(reference), [across], complex)
+    energies = np.sum(np.abs(entries) ** 2, axis=1)
+    assert_close([reference.leaf_energies(*case.matrix[1:], case.y, len(x))], [energies], float)
     expected = [entries @ entries.conj().T @ case.left]
     assert_close(case.gram_pass(reference), expected, complex)
 
@@ -346,13 +457,13 @@ TUCKER_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"leaves": lambda c: c.fibres.leaves.astype(np.int64)},
         TypeError,
-        "leaves must have dtype uint32, got int64",
+        "leaves must have dtype uint16 or uint32, got int64",
     ),
     ({"y": lambda c: c.y[:-1]}, ValueError, "y must have one value for each of the 40 leaves"),
     (
-        {"y": lambda c: c.y.astype(np.float32)},
+        {"y": lambda c: c.y.astype(complex)},
         TypeError,
-        "y must have dtype float64, got float32",
+        "y must have dtype float64, as the factors have, or half of it, got complex128",
     ),
     ({"y": lambda c: c.y[:, None]}, ValueError, "y must have 1 dimensions, got 2"),
     ({"y": lambda c: c.y.tolist()}, TypeError, "y must be a NumPy array"),
@@ -492,6 +603,50 @@ def test_entries_sort_as_the_reference_sorts(seed: int, n_columns: int, dense: b
             assert found is None
         else:
             assert np.array_equal(found, expected)
+
+
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 5), bad=st.booleans())
+def test_indices_split_as_the_reference_splits(seed: int, d: int, bad: bool) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 2**32, d)
+    indices = rng.integers(0, sizes, (300, d))
+    if bad:
+        row, k = rng.integers(300), rng.integers(d)
+        indices[row, k] = rng.choice([-1, sizes[k], -(2**62)])
+    columns, bad_row = kernels.split_indices(indices, sizes.tolist(), 2)
+    expected, expected_row = reference.split_indices(indices, sizes.tolist())
+    assert bad_row == expected_row
+    assert (bad_row >= 0) == bad
+    if not bad:
+        assert all(np.array_equal(a, b) for a, b in zip(columns, expected, strict=True))
+        assert all(column.dtype == np.uint32 for column in columns)
+
+
+NORMAL_MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"wide_factors": lambda c: c.factors}, r"factors\[0\] must have 4 columns, got 2"),
+    ({"wide_factors": lambda c: c.factors[:2]}, "core must have 2 dimensions, got 3"),
+    (
+        {"wide_core": lambda c: c.core, "wide_factors": lambda c: c.factors},
+        r"wide_factors\[0\] must have the rows and twice the columns of factors\[0\]",
+    ),
+]
+
+
+@needs_native
+@pytest.mark.parametrize(("change", "message"), NORMAL_MISTAKES)
+def test_normal_mistakes(change: dict[str, Any], message: str) -> None:
+    from tensormend.kernels import _native
+
+    case = small_case()
+    arguments: dict[str, Any] = {
+        "core": case.core,
+        "factors": case.factors,
+        "wide_core": np.zeros([2 * r for r in case.core.shape]),
+        "wide_factors": [np.hstack([u, u]) for u in case.factors],
+    }
+    arguments |= {name: make(case) for name, make in change.items()}
+    with pytest.raises(ValueError, match=message):
+        _native.tucker_normal(*case.tree, **arguments)
 
 
 @needs_native

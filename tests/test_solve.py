@@ -130,8 +130,8 @@ class Broken(tm.Sampling):
     def pullback(self, x: tm.Tucker, y: Any, *, want_residual: bool = False) -> Any:
         return super().pullback(x, y * np.nan, want_residual=want_residual)
 
-    def arrange(self, y: Any, lead: int, threads: int | None) -> Any:
-        del lead, threads
+    def arrange(self, y: Any, modes: Any, threads: int | None) -> Any:
+        del modes, threads
         return self, y
 
 

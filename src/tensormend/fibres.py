@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ from tensormend import kernels
 from tensormend.algebra import Array, as_shape, normalize_mode
 from tensormend.errors import InputError
 
-__all__ = ["Fibres", "check_indices"]
+__all__ = ["Fibres", "as_index_array", "check_indices", "choose_modes"]
 
 MAX_SIZE = int(np.iinfo(np.uint32).max)
+SHORT_SIZE = int(np.iinfo(np.uint16).max) + 1  # up to here lead-mode coordinates take 16 bits
 
 
-def check_indices(indices: Array, shape: Sequence[int]) -> Array:
-    """Check an ``m x d`` array of integer indices against a shape."""
+def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
+    """Check that indices are an ``m x d`` array of integers, without looking at them."""
     shape = as_shape(shape)
     indices = np.asarray(indices)
     if indices.ndim != 2 or indices.shape[1] != len(shape):
@@ -33,6 +35,12 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
         raise InputError(
             f"indices must be integers, got {indices.dtype}; convert with indices.astype(int)"
         )
+    return indices
+
+
+def check_indices(indices: Array, shape: Sequence[int]) -> Array:
+    """Check an ``m x d`` array of integer indices against a shape."""
+    indices = as_index_array(indices, shape)
     for k, n in enumerate(shape):
         low, high = int(indices[:, k].min()), int(indices[:, k].max())
         if low < 0 or high >= n:
@@ -42,6 +50,49 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
                 f"{int(indices[row, k])} in row {row}; indices count from 0"
             )
     return indices
+
+
+# Nanoseconds of a pass, fitted to the kernels; only their ratios matter: an entry and each of its
+# lead-mode products, a node and each product of its contraction, one digit of a sort.
+ENTRY, ENTRY_PRODUCT, NODE, NODE_PRODUCT, SORT = 2.0, 0.4, 10.0, 0.5, 15.0
+PASSES = 30  # over which a sort pays for itself
+
+
+def choose_modes(
+    shape: Sequence[int],
+    rank: Sequence[int],
+    size: int,
+    stored: Sequence[int] | None = None,
+    lead: int | None = None,
+) -> tuple[int, ...]:
+    """Choose the tree order of least cost: root first, the lead mode last.
+
+    A pass costs time for every entry, more of it the larger the rank of the lead mode, and for
+    every node of the tree, more of it the larger the ranks below; a level over ``N`` places has
+    about ``N (1 - exp(-size / N))`` nodes. An order that is not ``stored`` has to be sorted first.
+
+    Examples
+    --------
+    >>> choose_modes((1000, 50, 3), (5, 5, 3), 20_000)
+    (2, 1, 0)
+    """
+    shape, d = as_shape(shape), len(shape)
+    stored = None if stored is None else tuple(stored)
+
+    def cost(modes: tuple[int, ...]) -> float:
+        total = size * (ENTRY + ENTRY_PRODUCT * rank[modes[-1]])
+        if modes != stored:
+            total += size * d * SORT / PASSES
+        places, rest = 1.0, math.prod(rank)
+        for k in modes[:-1]:
+            places *= shape[k]
+            total -= places * math.expm1(-size / places) * (NODE + NODE_PRODUCT * rest)
+            rest //= rank[k]
+        return total
+
+    # of equals the order that C arrays have already
+    orders = (m for m in itertools.permutations(range(d)) if lead is None or m[-1] == lead)
+    return min(orders, key=lambda modes: (cost(modes), [-k for k in reversed(modes)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +105,7 @@ class Fibres:
     modes : tree order of the modes, root first, the lead mode last
     nodes : per level of the tree, the coordinates of its nodes
     starts : per level, where the children of each node begin; one longer than ``nodes``
-    leaves : lead-mode coordinate of every entry
+    leaves : lead-mode coordinate of every entry, in 16 bits where the size allows, else in 32
 
     Notes
     -----
@@ -70,26 +121,33 @@ class Fibres:
 
     @classmethod
     def build(
-        cls, shape: Sequence[int], indices: Array, lead: int = -1
+        cls,
+        shape: Sequence[int],
+        indices: Array,
+        lead: int = -1,
+        threads: int = 1,
     ) -> tuple[Fibres, Array | None]:
-        """Sort entries into fibres along a lead mode.
+        """Sort entries into fibres along a lead mode, the other modes in ascending order.
 
         Returns the fibres and the permutation that brings values given in the order of
         ``indices`` into storage order, or ``None`` if they are in that order already.
         """
         shape = as_shape(shape)
-        indices = check_indices(indices, shape)
+        indices = as_index_array(indices, shape)
         if max(shape) > MAX_SIZE:
             raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
-        lead = normalize_mode(lead, len(shape))
-        return cls._from_columns(shape, lead, [_compact(column) for column in indices.T])
+        modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
+        numbers = indices.astype(np.int64, copy=False)
+        columns, bad_row = kernels.split_indices(numbers, shape, threads)
+        if bad_row >= 0 or indices.dtype == np.uint64:
+            check_indices(indices, shape)  # says what is wrong
+        return cls._from_columns(shape, modes, columns)
 
     @classmethod
     def _from_columns(
-        cls, shape: tuple[int, ...], lead: int, coordinates: Sequence[Array]
+        cls, shape: tuple[int, ...], modes: tuple[int, ...], coordinates: Sequence[Array]
     ) -> tuple[Fibres, Array | None]:
-        modes = (*(k for k in range(len(shape)) if k != lead), lead)
-        columns = [coordinates[k] for k in modes]
+        columns = [np.asarray(coordinates[k], dtype=np.uint32) for k in modes]
         permutation = kernels.sort_entries(columns, [shape[k] for k in modes])
         if permutation is not None:
             columns = [column[permutation] for column in columns]
@@ -106,7 +164,7 @@ class Fibres:
         for column in columns[:-1]:
             is_new[1:] |= column[1:] != column[:-1]
             opens.append(np.flatnonzero(is_new))
-            nodes.append(_compact(column[opens[-1]]))
+            nodes.append(column[opens[-1]])
         duplicate = ~is_new[1:] & (columns[-1][1:] == columns[-1][:-1])
         if duplicate.any():
             row = int(np.argmax(duplicate))
@@ -121,7 +179,8 @@ class Fibres:
         closed = tuple(
             np.append(start, end).astype(np.int64) for start, end in zip(starts, ends, strict=True)
         )
-        return cls(shape, modes, tuple(nodes), closed, _compact(columns[-1]))
+        width = np.uint16 if shape[modes[-1]] <= SHORT_SIZE else np.uint32
+        return cls(shape, modes, tuple(nodes), closed, columns[-1].astype(width, copy=False))
 
     @property
     def lead(self) -> int:
@@ -162,21 +221,36 @@ class Fibres:
         return coordinates
 
     def along(self, mode: int) -> tuple[Fibres, Array | None]:
-        """Return the same entries along another lead mode, and the permutation into its order.
+        """Return the same entries along another lead mode, and the permutation into its order."""
+        mode = normalize_mode(mode, len(self.shape))
+        modes = self.modes if mode == self.lead else _lead_last(len(self.shape), mode)
+        return self.arranged(modes)
+
+    def arranged(self, modes: Sequence[int]) -> tuple[Fibres, Array | None]:
+        """Return the same entries in another tree order, and the permutation into it.
 
         Each is sorted once and kept.
         """
-        mode = normalize_mode(mode, len(self.shape))
-        if mode == self.lead:
+        modes = tuple(modes)
+        if sorted(modes) != list(range(len(self.shape))):
+            raise InputError(f"modes must name each of the {len(self.shape)} once, got {modes}")
+        if modes == self.modes:
             return self, None
-        if mode not in self._others:
+        if modes not in self._others:
             coordinates = [self.coordinates(k) for k in range(len(self.shape))]
-            self._others[mode] = self._from_columns(self.shape, mode, coordinates)
-        return self._others[mode]
+            self._others[modes] = self._from_columns(self.shape, modes, coordinates)
+        return self._others[modes]
 
     @cached_property
-    def _others(self) -> dict[int, tuple[Fibres, Array | None]]:
+    def _others(self) -> dict[tuple[int, ...], tuple[Fibres, Array | None]]:
         return {}
+
+    def unseen(self, mode: int) -> Array:
+        """Coordinates of one mode at which no entry lies."""
+        mode = normalize_mode(mode, len(self.shape))
+        seen = np.zeros(self.shape[mode], dtype=bool)
+        seen[self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]] = True
+        return np.flatnonzero(~seen)
 
     def coordinates(self, mode: int) -> Array:
         """Coordinate of one mode at every entry, in storage order."""
@@ -194,5 +268,5 @@ class Fibres:
         return out
 
 
-def _compact(coordinates: Array) -> Array:
-    return np.ascontiguousarray(coordinates, dtype=np.uint32)
+def _lead_last(d: int, lead: int) -> tuple[int, ...]:
+    return (*(k for k in range(d) if k != lead), lead)

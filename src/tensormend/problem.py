@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,12 +31,14 @@ class Gradient(NamedTuple):
 class Problem:
     """Minimize ``||A(x) - y||^2 / 2`` over tensors of a multilinear rank.
 
-    Measurements and iterates share one data type, that of ``y`` joined with the operator's.
+    ``dtype``, the type of the iterates and of all sums, is that of ``y`` joined with the
+    operator's; the measurements have it too, unless `compact` has halved it.
     """
 
     operator: Operator
     y: Array
     rank: tuple[int, ...]
+    dtype: np.dtype[Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("shape", "size", "dtype"):
@@ -52,46 +55,63 @@ class Problem:
                 f"y must hold one value per measurement, shape ({self.operator.size},), "
                 f"got shape {y.shape}"
             )
-        bad = ~np.isfinite(y)
-        if bad.any():
-            raise InputError(
-                f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
-                f"position {int(np.argmax(bad))}); drop these measurements"
-            )
+        if not np.isfinite(y.sum()):  # without a temporary array where all is well
+            bad = ~np.isfinite(y)
+            if bad.any():
+                raise InputError(
+                    f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
+                    f"position {int(np.argmax(bad))}); drop these measurements"
+                )
         object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
         dtype = np.result_type(y.dtype, self.operator.dtype)
         if not is_inexact(dtype):
             dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+        object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "y", np.ascontiguousarray(y, dtype=dtype))
         if not self.y.any():
             raise InputError("measurements must hold at least one nonzero value, got zeros only")
+
+    def _with(self, operator: Operator, y: Array) -> Problem:
+        """Return the problem with other measurements that need no checking."""
+        out = object.__new__(Problem)
+        for name, value in (("operator", operator), ("y", y), ("rank", self.rank)):
+            object.__setattr__(out, name, value)
+        object.__setattr__(out, "dtype", self.dtype)
+        return out
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes of the tensor sought."""
         return self.operator.shape
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Data type of measurements and iterates."""
-        return self.y.dtype
-
     @cached_property
     def y_norm(self) -> float:
         """Norm of the measurements, to which residuals are relative."""
-        return self.unit * float(np.linalg.norm(self.y / self.y.dtype.type(self.unit)))
+        y = self.y if self.unit == 1 else self.y / self.y.dtype.type(self.unit)
+        return self.unit * float(np.linalg.norm(y.astype(self.dtype, copy=False)))
 
     @cached_property
     def unit(self) -> float:
         """Power of two near the largest measurement; dividing by it loses no bit."""
-        largest = max(float(np.abs(self.y.real).max()), float(np.abs(self.y.imag).max()))
+        parts = (self.y.real, self.y.imag) if self.dtype.kind == "c" else (self.y,)
+        largest = max(max(float(part.max()), -float(part.min())) for part in parts)
         return 2.0 ** math.floor(math.log2(largest))
 
     def in_units(self) -> Problem:
         """Return the problem for ``y / unit``, whose squares neither overflow nor vanish."""
         if self.unit == 1:
             return self
-        return Problem(self.operator, self.y / self.y.dtype.type(self.unit), self.rank)
+        return self._with(self.operator, self.y / self.y.dtype.type(self.unit))
+
+    def compact(self) -> Problem:
+        """Return the problem with its measurements rounded to half the bits.
+
+        float32 for float64, complex64 for complex128; iterates and sums keep the full precision.
+        """
+        half = {"f": np.float32, "c": np.complex64}[self.dtype.kind]
+        unit = self.y.dtype.type(self.unit)
+        y = (self.y / unit).astype(half) * half(1).real.dtype.type(self.unit)
+        return self._with(self.operator, y)
 
     def gradient(self, x: Tucker) -> Gradient:
         """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
@@ -99,7 +119,6 @@ class Problem:
         tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
         return Gradient(pull.loss, pull.scale, tangent)
 
-    def arranged(self, lead: int, threads: int | None = None) -> Problem:
-        """Return an equal problem with the measurements in the fastest order for a lead mode."""
-        operator, y = self.operator.arrange(self.y, lead, threads)
-        return Problem(operator, y, self.rank)
+    def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
+        """Return an equal problem with the measurements in the order of a tree over the modes."""
+        return self._with(*self.operator.arrange(self.y, modes, threads))

@@ -14,7 +14,7 @@ import numpy as np
 from tensormend import kernels
 from tensormend.algebra import Array, as_rank, as_shape, is_inexact
 from tensormend.errors import DataWarning, InputError, warn_user
-from tensormend.fibres import check_indices
+from tensormend.fibres import as_index_array, check_indices, choose_modes
 from tensormend.initial import corrected_start, random_start
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
@@ -208,7 +208,7 @@ def _known_entries(
         if shape is None:
             raise InputError("values with indices need the shape of the tensor; give shape=")
         shape = as_shape(shape)
-        places, values = check_indices(np.asarray(indices), shape), _as_numbers(data)
+        places, values = as_index_array(np.asarray(indices), shape), _as_numbers(data)
         if values.shape != (len(places),):
             raise InputError(
                 f"data must hold one value per row of indices ({len(places)}), got an array of "
@@ -226,8 +226,8 @@ def _known_entries(
         places, values = np.argwhere(known), array[known]
     if len(values) == 0:
         raise InputError("data must have at least one known entry, got none")
-    bad = ~np.isfinite(values)
-    if bad.any():
+    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+        bad = ~np.isfinite(values)
         first = tuple(int(i) for i in places[int(np.argmax(bad))])
         raise InputError(
             f"known entries must be finite, got {int(bad.sum())} NaN or infinite (first at index "
@@ -329,13 +329,14 @@ def _make_solver(
     return solver
 
 
-def _arrangement(solver: Solver[Any], problem: Problem) -> int:
-    """Choose the mode along which sampled entries are stored."""
+def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
+    """Choose the tree order in which sampled entries are stored, the lead mode last."""
     if isinstance(solver, Ordered):
-        return solver.modes(problem)[0]
-    stored = problem.operator.fibres.lead if isinstance(problem.operator, Sampling) else 0
-    # the longest fibres, of which there are fewest; of equals those that are stored already
-    return max(range(len(problem.shape)), key=lambda k: (problem.shape[k], k == stored))
+        lead, *others = solver.modes(problem)
+        return (*sorted(others), lead)
+    operator = problem.operator
+    stored = operator.fibres.modes if isinstance(operator, Sampling) else None
+    return choose_modes(problem.shape, problem.rank, operator.size, stored)
 
 
 def _as_checkpoint(
@@ -413,8 +414,7 @@ def _warn_about_data(problem: Problem) -> None:
     if not isinstance(problem.operator, Sampling):
         return
     for k, n in enumerate(problem.shape):
-        counts = np.bincount(problem.operator.fibres.coordinates(k), minlength=n)
-        empty = np.flatnonzero(counts == 0)
+        empty = problem.operator.fibres.unseen(k)
         if len(empty):
             shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
             warn_user(

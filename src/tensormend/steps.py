@@ -8,23 +8,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tensormend.algebra import Array
 from tensormend.errors import InputError
 
 ROUNDING = 100  # a projection below this many eps of what was projected is rounding
 
-__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step", "exact_step", "is_rounding"]
+__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step", "exact_step", "rounding_level"]
 
 
 class StepRule(Protocol):
     """A rule for the step along a direction ``d``.
 
-    ``squared_norm()`` is ``||d||^2`` and ``measure()`` is ``A(d)``; both are computed only if
-    called. ``scale`` is the norm of the gradient of which ``d`` is a projection.
+    ``squared_norm()`` is ``||d||^2`` and ``energy()`` is ``||A(d)||^2``; both are computed only
+    if called. A direction of norm ``noise`` or less is rounding.
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
     ) -> float:
         """Return the step size."""
         ...
@@ -41,10 +40,10 @@ class ConstantStep:
             raise InputError(f"a constant step must be a positive number, got {self.value}")
 
     def __call__(
-        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
     ) -> float:
         """Return the value."""
-        del squared_norm, measure, scale
+        del squared_norm, energy, noise
         return float(self.value)
 
 
@@ -56,25 +55,24 @@ class NormalizedStep:
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], measure: Callable[[], Array], scale: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
     ) -> float:
         """Return the ratio, or 1 where the direction is rounding or the operator is blind to it."""
-        return exact_step(squared_norm(), measure(), scale)
+        return exact_step(squared_norm(), energy(), noise)
 
 
-def exact_step(slope: float, seen: Array, scale: float) -> float:
-    """Minimizer ``slope / ||seen||^2`` along a direction, ``slope`` its product with the gradient.
+def exact_step(slope: float, energy: float, noise: float) -> float:
+    """Minimizer ``slope / energy`` along a direction, ``slope`` its product with the gradient.
 
-    Where the direction is rounding beside the gradient of norm ``scale``, or the operator is blind
-    to it, the ratio means nothing and 1 is returned.
+    Where the direction is rounding, or the operator is blind to it, the ratio means nothing and 1
+    is returned.
     """
-    square = float(np.linalg.norm(seen)) ** 2
-    return slope / square if square > 0 and not is_rounding(slope, scale, seen.dtype) else 1.0
+    return slope / energy if energy > 0 and slope > noise**2 else 1.0
 
 
-def is_rounding(square: float, scale: float, dtype: Any) -> bool:
-    """Tell whether a squared norm is rounding beside the norm of what was projected."""
-    return square <= (ROUNDING * float(np.finfo(dtype).eps) * scale) ** 2
+def rounding_level(scale: float, dtype: Any) -> float:
+    """Norm up to which a projection of a gradient of norm ``scale`` is rounding."""
+    return ROUNDING * float(np.finfo(dtype).eps) * scale
 
 
 def as_step(step: str | float | StepRule) -> StepRule:

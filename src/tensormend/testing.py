@@ -5,6 +5,7 @@ Each raises `ConformanceError` with what was expected and what came, and returns
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -99,8 +100,20 @@ def _check_overrides(
         dense = shifted.dense() if isinstance(shifted, SparsePlusTucker) else shifted
         expected = 0.5 * operator.adjoint(y) + (0 if low_rank is None else low_rank.dense())
         _close(dense, expected, tol, "shifted")
-    for k in range(len(operator.shape)):
-        other, moved = operator.arrange(y, k, 1)
+    _close(
+        operator.tangent_energy(tangent),
+        norm(operator.forward_tangent(tangent)) ** 2,
+        tol,
+        "energy of a Tucker tangent",
+    )
+    normal, plain = operator.normal(tangent), Operator.normal(operator, tangent)
+    _close(normal.loss, plain.loss, tol, "loss of normal")
+    _close(normal.scale, plain.scale, tol, "scale of normal")
+    _close(normal.core, plain.core, tol, "core of normal")
+    for k, factor in enumerate(plain.factors):
+        _close(normal.factors[k], factor, tol, f"factor {k} of normal")
+    for modes in itertools.permutations(range(len(operator.shape))):
+        other, moved = operator.arrange(y, modes, 1)
         _close(norm(moved), norm(y), tol, "measurements of arrange")
         _close(other.adjoint(moved), operator.adjoint(y), tol, "adjoint of arrange")
 
@@ -126,6 +139,12 @@ def _check_mode(
         operator.forward(tangent.dense(operator.shape)),
         tol,
         f"forward of a tangent of mode {mode}",
+    )
+    _close(
+        operator.tangent_energy(tangent),
+        norm(operator.forward_tangent(tangent)) ** 2,
+        tol,
+        f"energy of a tangent of mode {mode}",
     )
 
 

@@ -64,14 +64,18 @@ class SparsePlusTucker:
     values : the entries, in storage order
     tucker : the low-rank part, brought to orthonormal form; ``None`` for none
     threads : threads of the kernels
+    dtype : data type of sums, by default that of the entries, which may have half its bits
     """
 
     fibres: Fibres
     values: Array
     tucker: Tucker | None = None
     threads: int = 1
+    dtype: Any = None
 
     def __post_init__(self) -> None:
+        if self.dtype is None:
+            object.__setattr__(self, "dtype", self.values.dtype)
         if self.tucker is not None:
             object.__setattr__(self, "tucker", self.tucker.orthonormal())
 
@@ -79,11 +83,6 @@ class SparsePlusTucker:
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes."""
         return self.fibres.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Data type of the entries."""
-        return self.values.dtype
 
     def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, or refuse above the memory limit."""
@@ -133,7 +132,11 @@ class SparsePlusTucker:
         fibres, values = self._entries(mode)
         diagonal = None
         if shrink != 1:
-            diagonal = (shrink - 1) * _row_energies(fibres, values, self.threads)
+            n = self.shape[mode]
+            energies = kernels.leaf_energies(
+                fibres.starts[-1], fibres.leaves, values, n, self.threads
+            )
+            diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
 
         def sparse(q: Array) -> Array:
             q = np.ascontiguousarray(q)
@@ -162,13 +165,17 @@ class SparsePlusTucker:
         others = self.shape[:mode] + self.shape[mode + 1 :]
         check_memory((*others, q.shape[1]), self.dtype, DEFAULT_MEMORY_LIMIT, "the panel")
         fibres, values = self._entries(mode)
-        panel = np.zeros((math.prod(others), q.shape[1]), dtype=self.dtype)
+        panel = kernels.fibre_products(
+            fibres.columns,
+            fibres.starts[-1],
+            fibres.leaves,
+            values,
+            np.ascontiguousarray(q),
+            math.prod(others),
+            self.threads,
+        )
         if self.tucker is not None:
             panel += _tucker_panel(self.tucker, mode, q)
-        q = np.ascontiguousarray(q)
-        panel[fibres.columns] += kernels.fibre_products(
-            fibres.starts[-1], fibres.leaves, values, q, self.threads
-        )
         return np.moveaxis(panel.reshape(*others, q.shape[1]), -1, mode)
 
     def project(self, factors: Sequence[Array]) -> Array:
@@ -189,18 +196,6 @@ class SparsePlusTucker:
             overlaps = [q.conj().T @ u for q, u in zip(factors, self.tucker.factors, strict=True)]
             core = core + multi_mode_product(self.tucker.core, overlaps)
         return core
-
-
-def _row_energies(fibres: Fibres, values: Array, threads: int) -> Array:
-    """Diagonal of ``S S^H``, as a column: the single-mode pass with ones sums over the fibres."""
-    squares = np.square(np.abs(values))
-    nothing = np.zeros((fibres.n_fibres, 1), dtype=squares.dtype)
-    left = np.zeros((fibres.shape[fibres.lead], 1), dtype=squares.dtype)
-    every = np.arange(fibres.n_fibres, dtype=np.int64)
-    _, _, energies = kernels.mode_pass(
-        every, fibres.starts[-1], fibres.leaves, squares, left, nothing, nothing + 1, threads
-    )
-    return np.asarray(energies)
 
 
 def _tucker_panel(x: Tucker, mode: int, q: Array) -> Array:

@@ -24,22 +24,32 @@ __all__ = [
     "fibre_products",
     "gram_pass",
     "is_native",
+    "leaf_energies",
+    "mode_energy",
     "mode_pass",
     "mode_values",
     "reference",
     "sort_entries",
+    "split_indices",
     "thread_count",
+    "tucker_energy",
+    "tucker_normal",
     "tucker_pullback",
     "tucker_values",
 ]
 
 is_native = active is not reference
 tucker_values = active.tucker_values
+tucker_energy = active.tucker_energy
 tucker_pullback = active.tucker_pullback
+tucker_normal = active.tucker_normal
 mode_values = active.mode_values
+mode_energy = active.mode_energy
 mode_pass = active.mode_pass
 fibre_products = active.fibre_products
 gram_pass = active.gram_pass
+leaf_energies = active.leaf_energies
+split_indices = active.split_indices
 sort_entries = active.sort_entries
 
 

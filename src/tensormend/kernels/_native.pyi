@@ -13,6 +13,24 @@ def tucker_values(
     factors: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
+def tucker_energy(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    threads: int = 1,
+) -> float: ...
+def tucker_normal(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    wide_core: Array,
+    wide_factors: Sequence[Array],
+    threads: int = 1,
+) -> tuple[float, Array, list[Array]]: ...
 def tucker_pullback(
     nodes: Sequence[Array],
     starts: Sequence[Array],
@@ -32,6 +50,14 @@ def mode_values(
     right: Array,
     threads: int = 1,
 ) -> Array: ...
+def mode_energy(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    left: Array,
+    right: Array,
+    threads: int = 1,
+) -> float: ...
 def mode_pass(
     columns: Array,
     starts: Array,
@@ -50,10 +76,24 @@ def gram_pass(
     threads: int = 1,
 ) -> Array: ...
 def fibre_products(
+    columns: Array,
     starts: Array,
     leaves: Array,
     y: Array,
     q: Array,
+    n_columns: int,
     threads: int = 1,
 ) -> Array: ...
+def leaf_energies(
+    starts: Array,
+    leaves: Array,
+    y: Array,
+    n_lead: int,
+    threads: int = 1,
+) -> Array: ...
+def split_indices(
+    indices: Array,
+    sizes: Sequence[int],
+    threads: int = 1,
+) -> tuple[list[Array], int]: ...
 def sort_entries(columns: Sequence[Array], sizes: Sequence[int]) -> Array | None: ...

@@ -21,9 +21,14 @@ Array = NDArray[Any]
 __all__ = [
     "fibre_products",
     "gram_pass",
+    "leaf_energies",
+    "mode_energy",
     "mode_pass",
     "mode_values",
     "sort_entries",
+    "split_indices",
+    "tucker_energy",
+    "tucker_normal",
     "tucker_pullback",
     "tucker_values",
 ]
@@ -67,6 +72,44 @@ def tucker_values(
     return _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
 
 
+def tucker_energy(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    threads: int = 1,
+) -> float:
+    """Squared norm of the values of a Tucker tensor at the entries of the tree."""
+    return _square(tucker_values(nodes, starts, leaves, core, factors, threads))
+
+
+def _square(values: Array) -> float:
+    return float(np.vdot(values, values).real)
+
+
+def tucker_normal(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    wide_core: Array,
+    wide_factors: Sequence[Array],
+    threads: int = 1,
+) -> tuple[float, Array, list[Array]]:
+    """Squared norm and pull-back of the values of a tensor of twice the rank.
+
+    The first half of the columns of every wide factor is the factor itself. Returns what
+    `tucker_pullback` does for ``y`` the values of the wide tensor and without ``subtract``.
+    """
+    y = tucker_values(nodes, starts, leaves, wide_core, wide_factors, threads)
+    square, into_core, into_factors, _ = tucker_pullback(
+        nodes, starts, leaves, y, core, factors, subtract=False
+    )
+    return square, into_core, into_factors
+
+
 def tucker_pullback(
     nodes: Sequence[Array],
     starts: Sequence[Array],
@@ -86,9 +129,9 @@ def tucker_pullback(
     ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and the residual itself if wanted.
     """
     parents, blocks = _descend(nodes, starts, core, factors)
-    residual = y
+    residual = y.astype(core.dtype, copy=False)
     if subtract:
-        residual = y - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
+        residual = residual - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
     matrix = _by_fibre(starts[-1], leaves, residual, factors[-1].shape[0])
     above = matrix @ factors[-1].conj()
     gradients = [matrix.T @ blocks[-1].conj()]
@@ -103,21 +146,49 @@ def tucker_pullback(
         outer = outer.reshape(len(coordinates), -1)
         first = starts[level - 1][:-1] if level else np.zeros(1, dtype=np.int64)
         above = np.add.reduceat(outer, first, axis=0)
-    loss = float(np.vdot(residual, residual).real)
-    return loss, above.reshape(core.shape), gradients[::-1], residual if want_residual else None
+    kept = residual if want_residual else None
+    return _square(residual), above.reshape(core.shape), gradients[::-1], kept
 
 
 def fibre_products(
+    columns: Array,
     starts: Array,
     leaves: Array,
     y: Array,
     q: Array,
+    n_columns: int,
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
-    """Rows of ``G^T conj(q)``, one per fibre, for the ``n x N`` matrix with the entries ``y``."""
-    matrix = _by_fibre(starts, leaves, y, q.shape[0])
-    out: Array = matrix @ q.conj()
+    """Product ``G^T conj(q)`` of the ``n x n_columns`` matrix with the entries ``y``."""
+    out = np.zeros((n_columns, q.shape[1]), dtype=q.dtype)
+    out[columns] = _by_fibre(starts, leaves, y.astype(q.dtype, copy=False), len(q)) @ q.conj()
     return out
+
+
+def leaf_energies(
+    starts: Array,  # noqa: ARG001
+    leaves: Array,
+    y: Array,
+    n_lead: int,
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Sum of ``|y|^2`` over the entries with each lead-mode coordinate: the diagonal of ``G G^H``.
+
+    In the real data type that belongs to ``y``.
+    """
+    squares = np.square(np.abs(y))
+    return np.bincount(leaves, weights=squares, minlength=n_lead).astype(squares.dtype)
+
+
+def split_indices(
+    indices: Array,
+    sizes: Sequence[int],
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[list[Array], int]:
+    """Columns of an ``m x d`` array as uint32, and the first row out of range or -1."""
+    bad = ((indices < 0) | (indices >= np.asarray(sizes))).any(axis=1)
+    columns = [column.astype(np.uint32) for column in indices.T]
+    return columns, int(np.argmax(bad)) if bad.any() else -1
 
 
 def gram_pass(
@@ -128,7 +199,7 @@ def gram_pass(
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Product ``G G^H q`` of the ``n x N`` matrix with the entries ``y``, fibre by fibre."""
-    matrix = _by_fibre(starts, leaves, y, q.shape[0])
+    matrix = _by_fibre(starts, leaves, y.astype(q.dtype, copy=False), q.shape[0])
     out: Array = matrix.T @ (matrix @ q.conj()).conj()
     return out
 
@@ -154,6 +225,18 @@ def mode_values(
     return _evaluate(starts, leaves, left, right[columns])
 
 
+def mode_energy(
+    columns: Array,
+    starts: Array,
+    leaves: Array,
+    left: Array,
+    right: Array,
+    threads: int = 1,
+) -> float:
+    """Squared norm of these entries."""
+    return _square(mode_values(columns, starts, leaves, left, right, threads))
+
+
 def mode_pass(
     columns: Array,
     starts: Array,
@@ -174,4 +257,4 @@ def mode_pass(
     across = np.zeros((right.shape[0], left.shape[1]), dtype=residual.dtype)
     across[columns] = matrix @ left.conj()
     along = matrix.T @ rows[columns].conj()
-    return float(np.vdot(residual, residual).real), across, along
+    return _square(residual), across, along

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,12 +68,14 @@ class Operator(ABC):
     def adjoint(self, y: Array) -> Array:
         """Apply the adjoint: ``A*(y)``, a dense tensor (guarded by the memory limit)."""
 
-    def arrange(self, y: Array, lead: int, threads: int | None) -> tuple[Operator, Array]:
-        """Return an equal problem in the order that is fastest for fibres along ``lead``.
+    def arrange(
+        self, y: Array, modes: Sequence[int], threads: int | None
+    ) -> tuple[Operator, Array]:
+        """Return an equal problem with the measurements in the order of a tree over the modes.
 
-        The default changes nothing.
+        ``modes`` names them root first, the lead mode last. The default changes nothing.
         """
-        del lead, threads
+        del modes, threads
         return self, y
 
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> Array | SparsePlusTucker:
@@ -114,6 +117,14 @@ class Operator(ABC):
         if isinstance(tangent, TuckerTangent):
             return self.forward(tangent.as_tucker())
         return self.forward(tangent.dense(self.shape))
+
+    def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
+        """Squared norm of the measurements of a tangent vector."""
+        return norm(self.forward_tangent(tangent)) ** 2
+
+    def normal(self, tangent: TuckerTangent) -> Pullback:
+        """Measure a tangent vector and pull the measurements back through its point."""
+        return self.pull(tangent.point, self.forward_tangent(tangent))
 
     def _unfold(self, mode: int, x: Array) -> Array:
         return np.moveaxis(x, mode, 0).reshape(self.shape[mode], -1)

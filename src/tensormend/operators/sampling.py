@@ -15,7 +15,6 @@ from tensormend.algebra import (
     as_shape,
     check_memory,
     is_inexact,
-    normalize_mode,
 )
 from tensormend.errors import InputError
 from tensormend.fibres import Fibres
@@ -67,7 +66,8 @@ class Sampling(Operator):
             )
         if np.asarray(indices).dtype == np.bool_:
             raise InputError("indices must be integers, got booleans; use Sampling.from_mask(mask)")
-        fibres, permutation = Fibres.build(shape, np.asarray(indices), lead)
+        n_threads = kernels.thread_count(threads)
+        fibres, permutation = Fibres.build(shape, np.asarray(indices), lead, n_threads)
         self._set(fibres, permutation, scale, np.dtype(dtype), threads)
 
     def _set(
@@ -159,11 +159,12 @@ class Sampling(Operator):
         out[where] = self._stored(y) * self.scale**2
         return out
 
-    def arrange(self, y: Array, lead: int, threads: int | None) -> tuple[Sampling, Array]:
-        """Store the entries along ``lead`` and bring the measurements into that order."""
-        lead = normalize_mode(lead, len(self.shape))
+    def arrange(
+        self, y: Array, modes: Sequence[int], threads: int | None
+    ) -> tuple[Sampling, Array]:
+        """Store the entries in a tree order and bring the measurements into it."""
         y = self._check_measurements(y)
-        fibres, permutation = self.fibres.along(lead)
+        fibres, permutation = self.fibres.arranged(modes)
         if self._permutation is not None:
             y = y[self._permutation]
         if permutation is not None:
@@ -174,8 +175,10 @@ class Sampling(Operator):
 
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> SparsePlusTucker:
         """Return ``x + step_size * A*(y)``, sparse and low-rank part kept apart."""
-        values = step_size * self.scale**2 * self._stored(y)
-        return SparsePlusTucker(self.fibres, values, x, self.threads)
+        weight = step_size * self.scale**2
+        values = self._stored(y) if weight == 1 else weight * self._stored(y)
+        dtype = np.result_type(values.dtype, self.dtype)
+        return SparsePlusTucker(self.fibres, values, x, self.threads, dtype)
 
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back in one pass over the entries."""
@@ -199,8 +202,13 @@ class Sampling(Operator):
             subtract=subtract,
             threads=self.threads,
         )
+        return self._in_mode_order(square, core, gradients, residual)
+
+    def _in_mode_order(
+        self, square: float, core: Array, gradients: list[Array], residual: Array | None
+    ) -> Pullback:
         weight = self.scale**2
-        back = np.argsort(f.modes)
+        back = np.argsort(self.fibres.modes)
         return Pullback(
             0.5 * weight * square,
             weight * math.sqrt(square),
@@ -227,19 +235,38 @@ class Sampling(Operator):
         if isinstance(tangent, TuckerTangent):
             return self.forward(tangent.as_tucker())
         f, permutation = self.fibres.along(tangent.mode)
-        values = kernels.mode_values(
-            f.columns,
-            f.starts[-1],
-            f.leaves,
-            np.hstack([tangent.left, tangent.along]),
-            np.hstack([tangent.across, tangent.rows]),
-            self.threads,
-        )
+        panels = _panels(tangent)
+        values = kernels.mode_values(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
         if permutation is not None:
             stored = np.empty_like(values)
             stored[permutation] = values
             values = stored
         return self._measured(values)
+
+    def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
+        """Measure a tangent vector without keeping the measurements."""
+        if isinstance(tangent, TuckerTangent):
+            f = self.fibres
+            core, factors = _tree_order(tangent.as_tucker(), f.modes)
+            square = kernels.tucker_energy(f.nodes, f.starts, f.leaves, core, factors, self.threads)
+        else:
+            f, _ = self.fibres.along(tangent.mode)
+            panels = _panels(tangent)
+            square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
+        return float(self.scale**2 * square)
+
+    def normal(self, tangent: TuckerTangent) -> Pullback:
+        """Measure a tangent vector and pull it back in one pass, keeping no measurement."""
+        f = self.fibres
+        square, core, gradients = kernels.tucker_normal(
+            f.nodes,
+            f.starts,
+            f.leaves,
+            *_tree_order(tangent.point, f.modes),
+            *_tree_order(tangent.as_tucker(), f.modes),
+            self.threads,
+        )
+        return self._in_mode_order(square, core, gradients, None)
 
     def _lead_fibres(self, mode: int, values: Array) -> tuple[Fibres, Array]:
         fibres, permutation = self.fibres.along(mode)
@@ -249,3 +276,8 @@ class Sampling(Operator):
 def _tree_order(x: Tucker, modes: tuple[int, ...]) -> tuple[Array, list[Array]]:
     core = np.ascontiguousarray(x.core.transpose(modes))
     return core, [np.ascontiguousarray(x.factors[k]) for k in modes]
+
+
+def _panels(tangent: ModeTangent) -> tuple[Array, Array]:
+    left = np.hstack([tangent.left, tangent.along])
+    return left, np.hstack([tangent.across, tangent.rows])

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.algebra import Array, norm
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule, as_step
+from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
 from tensormend.truncate import SparsePlusTucker, as_order, sthosvd, thosvd
 from tensormend.tucker import Tucker
 
@@ -41,8 +41,8 @@ def _shift(
     direction = Tucker(state.direction, state.x.factors)
     alpha = rule(
         lambda: norm(state.direction) ** 2,
-        lambda: problem.operator.forward(direction),
-        state.scale,
+        lambda: float(np.linalg.norm(problem.operator.forward(direction))) ** 2,
+        rounding_level(state.scale, problem.dtype),
     )
     return alpha, problem.operator.shifted(state.x, alpha, state.residual)
 

@@ -11,7 +11,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
-from tensormend.steps import exact_step
+from tensormend.steps import exact_step, rounding_level
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
@@ -84,8 +84,9 @@ class RCG:
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
     """Take the exact step on the tangent space, halved while the retraction raises the loss."""
-    seen = problem.operator.forward_tangent(direction)
-    alpha = exact_step(state.tangent.inner(direction), seen, state.scale)
+    energy = problem.operator.tangent_energy(direction)
+    noise = rounding_level(state.scale, problem.dtype)
+    alpha = exact_step(state.tangent.inner(direction), energy, noise)
     for _ in range(MAX_HALVINGS + 1):
         x = direction.retract(alpha)
         loss, scale, tangent = problem.gradient(x)

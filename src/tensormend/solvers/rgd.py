@@ -11,7 +11,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule, as_step
+from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
@@ -57,8 +57,8 @@ class RGD:
         """Move along the projected gradient and retract."""
         alpha = self.step_rule(
             state.tangent.squared_norm,
-            lambda: problem.operator.forward_tangent(state.tangent),
-            state.scale,
+            lambda: problem.operator.tangent_energy(state.tangent),
+            rounding_level(state.scale, problem.dtype),
         )
         return self._evaluate(problem, state.tangent.retract(alpha), alpha)
 

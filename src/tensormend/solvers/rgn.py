@@ -12,7 +12,7 @@ from tensormend.algebra import Array
 from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
-from tensormend.steps import is_rounding
+from tensormend.steps import rounding_level
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
@@ -77,16 +77,15 @@ class RGN:
         square = first = residual.squared_norm()
         target = min(self.forcing, relative) ** 2 * first
         total: TuckerTangent | None = None
-        if is_rounding(first, state.scale, x.dtype):
+        if first <= rounding_level(state.scale, x.dtype) ** 2:
             return state.tangent
         for _ in range(self.max_inner):
-            seen = operator.forward_tangent(direction)
-            curvature = float(np.linalg.norm(seen)) ** 2
+            pulled = operator.normal(direction)
+            curvature = 2 * pulled.loss
             if not curvature > 0:
                 break
             alpha = square / curvature
             total = direction.times(alpha) if total is None else total.plus(direction, alpha)
-            pulled = operator.pull(x, seen)
             image = TuckerTangent.from_pullback(x, pulled.core, pulled.factors)
             residual = residual.plus(image, -alpha)
             previous, square = square, residual.squared_norm()

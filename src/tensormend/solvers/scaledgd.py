@@ -11,7 +11,7 @@ import numpy as np
 from tensormend.algebra import Array, mode_product
 from tensormend.manifold import TuckerTangent, core_inverses
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule, as_step
+from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
@@ -63,8 +63,8 @@ class ScaledGD:
         linear = TuckerTangent(x, core, state.tangent.factors)
         alpha = self.step_rule(
             lambda: state.tangent.inner(linear),
-            lambda: problem.operator.forward_tangent(linear),
-            state.scale,
+            lambda: problem.operator.tangent_energy(linear),
+            rounding_level(state.scale, problem.dtype),
         )
         factors = tuple(u + alpha * v for u, v in zip(x.factors, state.factors, strict=True))
         moved = Tucker(x.core + alpha * state.core, factors).orthonormal()

@@ -18,7 +18,7 @@ from tensormend.algebra import (
 from tensormend.errors import InputError
 from tensormend.manifold import ModeTangent
 from tensormend.problem import Problem
-from tensormend.steps import NormalizedStep, StepRule, as_step
+from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
 from tensormend.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.tucker import Tucker
 
@@ -122,8 +122,8 @@ class SMQRGD:
         """Take one step: tangent projection, lead mode from the small matrix, other modes."""
         alpha = self.step_rule(
             state.tangent.squared_norm,
-            lambda: problem.operator.forward_tangent(state.tangent),
-            state.scale,
+            lambda: problem.operator.tangent_energy(state.tangent),
+            rounding_level(state.scale, problem.dtype),
         )
         left, s, rows = state.tangent.retract(alpha, state.base)
         return self._finish(problem, left, s, rows, alpha, state.x)
