@@ -41,6 +41,11 @@ struct Type<uint32_t> {
     static constexpr auto dtype = nb::dtype<uint32_t>();
 };
 template <>
+struct Type<int32_t> {
+    static constexpr auto name = "int32";
+    static constexpr auto dtype = nb::dtype<int32_t>();
+};
+template <>
 struct Type<int64_t> {
     static constexpr auto name = "int64";
     static constexpr auto dtype = nb::dtype<int64_t>();
@@ -547,13 +552,11 @@ nb::object leaf_energies_of(nb::object starts, nb::object leaves, nb::object y, 
     });
 }
 
-nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t threads) {
-    const Array<int64_t> rows(indices, "indices", 2);
-    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+template <class Index>
+nb::object split_indices_as(nb::handle indices, const std::vector<int64_t>& bounds,
+                            int64_t threads) {
+    const Array<Index> rows(indices, "indices", 2);
     expect(size_t(rows.shape(1)) == bounds.size(), "indices must have one column per size");
-    for (const int64_t bound : bounds)
-        expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
-    expect_threads(threads);
     nb::list columns;
     std::vector<uint32_t*> out;
     for (size_t k = 0; k < bounds.size(); ++k) {
@@ -567,6 +570,16 @@ nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t thre
         bad = split_rows(rows.data(), rows.shape(0), bounds, out, threads);
     }
     return nb::make_tuple(columns, bad);
+}
+
+nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t threads) {
+    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+    for (const int64_t bound : bounds)
+        expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
+    expect_threads(threads);
+    if (as_view(indices, "indices").dtype() == Type<int32_t>::dtype)
+        return split_indices_as<int32_t>(indices, bounds, threads);
+    return split_indices_as<int64_t>(indices, bounds, threads);
 }
 
 nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes) {

@@ -13,17 +13,18 @@ namespace tensormend {
 
 // Write the columns of an m x d array of coordinates one by one. Returns the first row with a
 // coordinate that is negative or not below its bound, or -1; what is written then means nothing.
-inline int64_t split_rows(const int64_t* rows, int64_t n_rows, const std::vector<int64_t>& bounds,
-                          const std::vector<uint32_t*>& columns, int64_t threads) {
+template <class Index>
+int64_t split_rows(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bounds,
+                   const std::vector<uint32_t*>& columns, int64_t threads) {
     constexpr int64_t block = 65536;
     const size_t d = bounds.size();
     std::vector<int64_t> bad(size_t((n_rows + block - 1) / block), -1);
     run_tasks(int64_t(bad.size()), threads, [&](int64_t b) {
         for (int64_t i = b * block; i < std::min(n_rows, (b + 1) * block); ++i) {
-            const int64_t* const row = rows + i * int64_t(d);
+            const Index* const row = rows + i * int64_t(d);
             bool is_bad = false;
             for (size_t k = 0; k < d; ++k) {
-                is_bad |= uint64_t(row[k]) >= uint64_t(bounds[k]);  // negative ones wrap around
+                is_bad |= uint64_t(int64_t(row[k])) >= uint64_t(bounds[k]);  // negative ones wrap around
                 columns[k][i] = uint32_t(row[k]);
             }
             if (is_bad) {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, ScaledGD, SeMPIHT
+from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
 from tensormend.steps import ConstantStep, NormalizedStep, StepRule
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -43,7 +43,11 @@ SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
 }
 
 # methods that have a step of their own
-ACCELERATED: dict[str, Callable[[], tm.Solver[Any]]] = {"rcg": RCG, "rgn": RGN}
+ACCELERATED: dict[str, Callable[[], tm.Solver[Any]]] = {
+    "rcg": RCG,
+    "rgn": RGN,
+    "auto": lambda: Auto(RGN(), RCG()),
+}
 
 STEPS: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": NormalizedStep()}
 PAPER_METHODS = ("sm-qrgd", "rgd", "sempiht", "tiht")

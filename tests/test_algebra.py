@@ -25,6 +25,7 @@ from tensormend.algebra import (
     multilinear_rank,
     norm,
     normalize_mode,
+    tall_qr,
     tensorize,
 )
 from tensormend.errors import InputError, MemoryLimitError, TensormendError
@@ -312,3 +313,21 @@ def test_is_inexact_knows_the_four_types() -> None:
     assert all(is_inexact(np.dtype(name)) for name in DTYPES)
     for name in ("int64", "float16", "longdouble", "bool", "object"):
         assert not is_inexact(np.dtype(name))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("condition", [1.0, 1e2, 1e6, 1e12, np.inf])
+def test_tall_panels_factor_as_well_as_by_reflections(dtype: str, condition: float) -> None:
+    rng = np.random.default_rng(0)
+    panel = gaussian(rng, (6000, 6), dtype)
+    panel[:, -1] = panel[:, 0] + panel[:, -1] / condition
+    q, r = tall_qr(panel)
+    eps = float(np.finfo(dtype).eps)
+    assert np.allclose(np.tril(r, -1), 0)
+    assert np.linalg.norm(q.conj().T @ q - np.eye(6)) <= 50 * eps
+    assert np.linalg.norm(q @ r - panel) <= 50 * eps * np.linalg.norm(panel)
+
+
+def test_panels_without_numbers_are_passed_through() -> None:
+    q, _ = tall_qr(np.full((6000, 3), np.nan))
+    assert np.isnan(q).all()

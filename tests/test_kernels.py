@@ -605,14 +605,18 @@ def test_entries_sort_as_the_reference_sorts(seed: int, n_columns: int, dense: b
             assert np.array_equal(found, expected)
 
 
-@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 5), bad=st.booleans())
-def test_indices_split_as_the_reference_splits(seed: int, d: int, bad: bool) -> None:
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 5), bad=st.booleans(), narrow=st.booleans())
+def test_indices_split_as_the_reference_splits(seed: int, d: int, bad: bool, narrow: bool) -> None:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 2**32, d)
+    if narrow:
+        sizes = np.minimum(sizes, 2**31 - 1)
     indices = rng.integers(0, sizes, (300, d))
     if bad:
         row, k = rng.integers(300), rng.integers(d)
-        indices[row, k] = rng.choice([-1, sizes[k], -(2**62)])
+        indices[row, k] = rng.choice([-1, sizes[k], -(2**31)])
+    if narrow:
+        indices = indices.astype(np.int32)
     columns, bad_row = kernels.split_indices(indices, sizes.tolist(), 2)
     expected, expected_row = reference.split_indices(indices, sizes.tolist())
     assert bad_row == expected_row

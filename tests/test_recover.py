@@ -13,7 +13,7 @@ import tensormend as tm
 from cases import METHODS
 from tensormend.errors import DataWarning, InputError
 from tensormend.recover import METHODS as SOLVERS_BY_NAME
-from tensormend.solvers import SMQRGD
+from tensormend.solvers import RCG, RGN, SMQRGD, Auto
 
 SHAPE = (12, 13, 14)
 TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
@@ -79,7 +79,8 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     data = np.where(KNOWN, DENSE, np.nan)
     result = tm.complete(data, rank=(2, 2, 2), method=method, tol=1e-8)
     assert is_recovered(result)
-    solver = SOLVERS_BY_NAME[method]()
+    newton = RGN(target=1e-8)
+    solver = {"auto": Auto(newton, RCG()), "rgn": newton}.get(method) or SOLVERS_BY_NAME[method]()
     again = tm.complete(data, rank=2, method=solver, tol=1e-8)
     assert again.n_iter == result.n_iter
     assert again.method == result.method == method
@@ -87,7 +88,9 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
 
 def test_scale_reaches_the_operator() -> None:
     data = np.where(KNOWN, DENSE, np.nan)
-    assert is_recovered(tm.complete(data, 2, scale="isotropic", step="constant", tol=1e-8))
+    assert is_recovered(
+        tm.complete(data, 2, method="rgd", scale="isotropic", step="constant", tol=1e-8)
+    )
 
 
 def test_holdout_by_share_and_by_pair() -> None:
@@ -120,12 +123,12 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must not exceed the size of its mode, got rank 13 in mode 0", rank=13),
         refuse("1 or more in every mode, got 0", rank=0),
         refuse("one int or one per mode", rank=(2, 2)),
-        refuse("method must be one of sm-qrgd, rgd, sempiht, tiht, rcg", method="newton"),
+        refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rcg", method="newton"),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
         refuse("start must be one of spectral, corrected, random", start="zero"),
         refuse("a start must have shape", start=tm.simulate.random_tucker((3, 3, 3), 2, rng=0)),
-        refuse("method 'rgd' has no lead", lead=0),
+        refuse("method 'auto' has no lead", lead=0),
         refuse("method 'tiht' has no order", method="tiht", order=(0, 1, 2)),
         refuse("method 'sempiht' has no lead", method="sempiht", lead=1),
         refuse("must begin with the lead mode", method="sm-qrgd", lead=1, order=(0, 1, 2)),
@@ -254,7 +257,8 @@ def test_result_is_readable() -> None:
     assert "CONVERGED" in repr(result)
     assert result.message.startswith("A tolerance was reached.")
     assert isinstance(result.x, tm.Tucker)
-    assert result.method == "rgd"
+    assert result.method == "auto"
+    assert "corrected start" in result.notes[0] or "start given" in result.notes[0]
 
 
 @pytest.mark.parametrize("method", METHODS)

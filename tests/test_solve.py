@@ -90,7 +90,7 @@ def test_stalling_looks_back_exactly_as_far_as_patience() -> None:
 
 
 def test_limits_return_the_best_iterate(problem: tm.Problem) -> None:
-    result = recover(problem, step=3.6, tol=0, max_iter=8)
+    result = recover(problem, method="rgd", step=3.6, tol=0, max_iter=8)
     assert result.status is tm.Status.ITERATION_LIMIT
     assert result.trace.loss[-1] > 2 * result.trace.loss.min()  # or the test shows nothing
     assert result.loss == result.trace.loss.min()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 import tensormend as tm
 from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS
 from tensormend import theory
+from tensormend.initial import spectral_start
 from tensormend.manifold import ModeTangent, TuckerTangent
+from tensormend.solve import solve
 from tensormend.solvers import RCG, RGD, RGN, SMQRGD
 from tensormend.solvers.smqrgd import choose_lead
 from tensormend.steps import ConstantStep, NormalizedStep
+from tensormend.stopping import Stop
 from tensormend.testing import ConformanceError, check_solver
 
 
@@ -332,7 +336,7 @@ def test_transport_is_the_projection() -> None:
 def test_gauss_newton_solves_the_tangent_problem() -> None:
     """With a tight inner tolerance the direction is the least-squares solution on the tangent."""
     _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8)
-    solver = RGN(forcing=1e-10, max_inner=500)
+    solver = RGN(forcing=1e-10, max_inner=500, max_far=500)
     state = solver.init(problem, None)
     direction = solver._solve(problem, state)
     seen = problem.operator.forward_tangent(direction)
@@ -355,10 +359,9 @@ def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over
     isotropic = tm.Sampling(truth.shape, bare.indices, scale="isotropic")
     # the spectral starts differ by the factor 1/ratio, so begin both at one point
     start = RGD().init(problem, None).x
-    one = tm.recover(
-        isotropic, isotropic.forward(truth), 2, step="constant", start=start, max_iter=10, tol=0
-    )
-    two = tm.recover(bare, problem.y, 2, step=1 / bare.ratio, start=start, max_iter=10, tol=0)
+    options: dict[str, Any] = {"method": "rgd", "start": start, "max_iter": 10, "tol": 0}
+    one = tm.recover(isotropic, isotropic.forward(truth), 2, step="constant", **options)
+    two = tm.recover(bare, problem.y, 2, step=1 / bare.ratio, **options)
     assert one.x.distance(two.x) < 1e-10 * truth.norm()
 
 
@@ -409,3 +412,87 @@ def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 1700 * 1700
+
+
+# what auto does on the way
+
+
+def scarce(seed: int, ratio: float = 0.015) -> tuple[tm.Tucker, tm.Sampling, Any]:
+    shape = (100, 100, 100)
+    truth = tm.simulate.random_tucker(shape, 2, rng=seed)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, ratio, rng=100 + seed))
+    return truth, operator, operator.forward(truth)
+
+
+def test_auto_restarts_where_its_start_led_astray() -> None:
+    truth, operator, y = scarce(seed=5)
+    plain = tm.recover(operator, y, 2, method="rgn", start="corrected", tol=1e-8, max_iter=60)
+    assert plain.x.distance(truth) > 0.1 * truth.norm()  # or the test shows nothing
+    result = tm.recover(operator, y, 2, tol=1e-8)
+    assert result.x.distance(truth) < 1e-6 * truth.norm()
+    assert len(result.notes) == 2
+    assert "restarted with rgn from a fit with 2 more ranks" in result.notes[1]
+
+
+def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
+    _, operator, _ = scarce(seed=0)
+    noise = np.random.default_rng(0).standard_normal(operator.size)
+    result = tm.recover(operator, noise, 2, tol=1e-8, max_iter=200)
+    assert sum("restarted" in note for note in result.notes) <= 2
+    assert sum("went on with" in note for note in result.notes) == 1
+    assert result.loss == result.trace.loss.min()
+
+
+def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
+    truth = tm.simulate.random_tucker((60, 60, 60), 1, rng=0)
+    operator = tm.Sampling.from_mask(np.ones(truth.shape, dtype=bool))
+    result = tm.recover(operator, operator.forward(truth), 1, tol=1e-10)
+    assert result.success
+    assert result.notes[0].startswith("rcg from the corrected start")
+
+
+def test_auto_takes_the_start_it_is_given() -> None:
+    _, problem = sampled((12, 13, 14), (2, 2, 2), 0.5)
+    x0 = spectral_start(problem)
+    named = tm.recover(problem.operator, problem.y, 2, start="spectral", max_iter=1)
+    given = tm.recover(problem.operator, problem.y, 2, start=x0, max_iter=1)
+    own = tm.recover(problem.operator, problem.y, 2, max_iter=1)
+    assert named.trace.loss[0] == pytest.approx(given.trace.loss[0])
+    assert named.trace.loss[0] != pytest.approx(own.trace.loss[0])
+
+
+def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
+    _, operator, y = scarce(seed=5)
+    whole = tm.recover(operator, y, 2, tol=1e-8)
+    cut = len(whole.trace) - 3
+    path = tmp_path / "run.npz"
+    tm.recover(operator, y, 2, tol=1e-8, max_iter=cut, checkpoint=path)
+    resumed = tm.recover(operator, y, 2, tol=1e-8, resume=path)
+    assert resumed.notes == whole.notes
+    assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_gauss_newton_goes_no_further_than_its_target() -> None:
+    truth, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    runs = {
+        target: solve(problem, RGN(target=target), None, stop=Stop(tol=1e-6), truth=truth)
+        for target in (0.0, 1e-6)
+    }
+    assert all(run.success for run in runs.values())
+    assert runs[1e-6].trace.residual[-1] > 10 * runs[0.0].trace.residual[-1]
+
+
+@pytest.mark.parametrize("method", ["auto", "rcg", "rgd", "sm-qrgd", "tiht"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_measurements_in_half_the_bits(method: str, dtype: str) -> None:
+    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0, dtype=dtype)
+    operator = tm.Sampling(
+        truth.shape, tm.simulate.sample_indices(truth.shape, 0.4, rng=1), dtype=dtype
+    )
+    y = operator.forward(truth)
+    result = tm.recover(operator, y, 2, method=method, compact=True, tol=1e-6)
+    assert result.success
+    assert result.x.dtype == np.dtype(dtype)
+    rounded = y.astype({"float64": "float32", "complex128": "complex64"}[dtype]).astype(dtype)
+    plain = tm.recover(operator, rounded, 2, method=method, tol=1e-6)
+    assert result.x.distance(plain.x) < 1e-9 * truth.norm()

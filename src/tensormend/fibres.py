@@ -137,7 +137,7 @@ class Fibres:
         if max(shape) > MAX_SIZE:
             raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
         modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
-        numbers = indices.astype(np.int64, copy=False)
+        numbers = indices if indices.dtype == np.int32 else indices.astype(np.int64, copy=False)
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
         if bad_row >= 0 or indices.dtype == np.uint64:
             check_indices(indices, shape)  # says what is wrong

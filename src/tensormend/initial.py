@@ -1,7 +1,7 @@
 """Starting points that do not depend on the method.
 
-The paper's spectral start ``H(A* y)`` belongs to each method, which has its own ``H``: a solver
-takes it when it is given no start.
+The paper's spectral start ``H(A* y)`` belongs to each method of the paper, which has its own
+``H``: a solver takes it when it is given no start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START_TOL, START_SWEEPS = 0.1, 8
 # onto the lead factor, which needs the entries in one order only.
 MANY_SAMPLES = 20
 
-__all__ = ["corrected_start", "random_start"]
+__all__ = ["corrected_start", "random_start", "spectral_start"]
 
 
 def corrected_start(problem: Problem) -> Tucker:
@@ -89,6 +89,11 @@ def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Arr
         tol=START_TOL,
         max_sweeps=START_SWEEPS,
     )[0]
+
+
+def spectral_start(problem: Problem) -> Tucker:
+    """Compute the paper's start ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
+    return thosvd(problem.operator.shifted(None, 1.0, problem.y), problem.rank)
 
 
 def random_start(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:

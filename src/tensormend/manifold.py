@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize, mode_product, multi_mode_product
+from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, tall_qr
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
@@ -234,7 +234,7 @@ def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:
     width = min(panel.shape[1], n - r)
     panel = panel - basis @ (basis.conj().T @ panel)
     if width == panel.shape[1]:
-        q, triangle = np.linalg.qr(panel)
+        q, triangle = tall_qr(panel)
         if np.linalg.norm(basis.conj().T @ q) <= 1e2 * np.finfo(q.dtype).eps * np.sqrt(r):
             return q, triangle
     q = np.linalg.qr(np.hstack([basis, panel]))[0][:, r : r + width]

@@ -103,6 +103,12 @@ class Problem:
             return self
         return self._with(self.operator, self.y / self.y.dtype.type(self.unit))
 
+    def with_rank(self, rank: tuple[int, ...]) -> Problem:
+        """Return the problem for another rank."""
+        out = self._with(self.operator, self.y)
+        object.__setattr__(out, "rank", as_rank(rank, self.shape))
+        return out
+
     def compact(self) -> Problem:
         """Return the problem with its measurements rounded to half the bits.
 

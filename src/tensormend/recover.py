@@ -15,12 +15,12 @@ from tensormend import kernels
 from tensormend.algebra import Array, as_rank, as_shape, is_inexact
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import as_index_array, check_indices, choose_modes
-from tensormend.initial import corrected_start, random_start
+from tensormend.initial import corrected_start, random_start, spectral_start
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
 from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
-from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, ScaledGD, SeMPIHT
+from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
 from tensormend.steps import StepRule, as_step
 from tensormend.stopping import Stop
 from tensormend.truncate import as_order
@@ -29,7 +29,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 __all__ = ["METHODS", "complete", "recover"]
 
 METHODS: dict[str, Any] = {
-    cls.name: cls for cls in (SMQRGD, RGD, SeMPIHT, TIHT, RCG, RGN, ScaledGD)
+    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RCG, RGN, ScaledGD)
 }
 """Solver classes by the name that the front doors take."""
 
@@ -41,9 +41,9 @@ def recover(
     y: Any,
     rank: int | Sequence[int],
     *,
-    method: str | Solver[Any] = "rgd",
+    method: str | Solver[Any] = "auto",
     step: str | float | StepRule | None = None,
-    start: str | Tucker = "spectral",
+    start: str | Tucker | None = None,
     lead: int | Literal["auto"] | None = None,
     order: Sequence[int] | None = None,
     tol: float = 1e-6,
@@ -60,6 +60,7 @@ def recover(
     resume: str | os.PathLike[str] | None = None,
     rng: int | np.random.Generator | None = None,
     threads: int | None = None,
+    compact: bool = False,
 ) -> Result:
     """Recover a tensor of low multilinear rank from ``y = A(T) + noise``.
 
@@ -68,11 +69,13 @@ def recover(
     operator : the measurement operator ``A``
     y : the measurements, one per row of the operator
     rank : multilinear rank, one int per mode or one for all
-    method : ``"rgd"``, ``"rcg"``, ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``,
-        ``"tiht"``, or a solver
+    method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rcg"``, ``"rgn"``,
+        ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
     step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
-        step rule
-    start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor
+        step rule, for the methods that have a choice
+    start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;
+        by default the method's own, which is the corrected one for ``"auto"`` and the paper's for
+        the others
     lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
     order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
         ascending rank, for SM-QRGD after the lead mode
@@ -84,12 +87,14 @@ def recover(
     resume : path of a checkpoint to go on from, with the other arguments as they were
     rng : generator or seed of the random start
     threads : threads of the kernels, all cores by default
+    compact : keep the measurements in half the bits (float32 for float64), while iterates and
+        sums stay in full: less memory, for data that are not exact to seven digits anyway
 
     Returns
     -------
     Result
-        with ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss`` and
-        ``trace``.
+        with ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss``,
+        ``trace`` and ``notes``.
 
     Examples
     --------
@@ -107,13 +112,15 @@ def recover(
             "wrap a matrix as tensormend.Matrix(matrix, shape)"
         )
     problem = Problem(operator, y, as_rank(rank, operator.shape))
-    solver = _make_solver(method, step, lead, order, problem)
     stop = Stop(tol, tol_change, tol_error, stall, patience, max_iter, max_seconds)
-    x0 = _make_start(start, problem, rng)
+    solver = _make_solver(method, step, lead, order, problem, stop)
+    x0 = _make_start(start, solver, problem, rng)
     truth = _check_truth(truth, problem)
     _check_holdout(holdout, problem)
     _warn_about_data(problem)
     problem = problem.arranged(_arrangement(solver, problem), threads)
+    if compact:
+        problem = problem.compact()
     return solve(
         problem,
         solver,
@@ -136,7 +143,7 @@ def complete(
     indices: Any = None,
     shape: Sequence[int] | None = None,
     scale: float | Literal["isotropic"] = 1.0,
-    start: str | Tucker = "corrected",
+    start: str | Tucker | None = "corrected",
     holdout: float | tuple[Any, Any] | None = None,
     rng: int | np.random.Generator | None = None,
     **options: Any,
@@ -298,6 +305,7 @@ def _make_solver(
     lead: int | Literal["auto"] | None,
     order: Sequence[int] | None,
     problem: Problem,
+    stop: Stop,
 ) -> Solver[Any]:
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "init"):
@@ -322,7 +330,15 @@ def _make_solver(
     for name in options:
         if name not in allowed:
             what = "choice of step" if name == "step_rule" else name
-            raise InputError(f"method {method!r} has no {what}; leave it out")
+            raise InputError(
+                f"method {method!r} has no {what}; leave it out, or name a method that has it"
+            )
+    # what is to be reached; where the true error decides, the residual must not
+    target = stop.tol if stop.tol_error is None else 0.0
+    if METHODS[method] is Auto:
+        return Auto(RGN(target=target), RCG())
+    if METHODS[method] is RGN:
+        options["target"] = target
     solver: Solver[Any] = METHODS[method](**options)
     if isinstance(solver, Ordered):
         solver.modes(problem)  # refuses what does not fit
@@ -348,8 +364,13 @@ def _as_checkpoint(
 
 
 def _make_start(
-    start: str | Tucker, problem: Problem, rng: int | np.random.Generator | None
+    start: str | Tucker | None,
+    solver: Solver[Any],
+    problem: Problem,
+    rng: int | np.random.Generator | None,
 ) -> Tucker | Start | None:
+    if start is None:
+        return None
     if isinstance(start, Tucker):
         if start.shape != problem.shape or any(
             s < r for s, r in zip(start.rank, problem.rank, strict=True)
@@ -367,7 +388,9 @@ def _make_start(
         raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
     if start == "corrected":
         return corrected_start
-    return (lambda inside: random_start(inside, rng)) if start == "random" else None
+    if start == "random":
+        return lambda inside: random_start(inside, rng)
+    return spectral_start if isinstance(solver, Auto) else None
 
 
 def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Array | None:

@@ -105,6 +105,7 @@ class Result:
     loss : ``||A(x) - y||^2 / 2`` of ``x``
     trace : one row per iteration and one for the start
     method : name of the solver
+    notes : what the solver has to say about the run; ``"auto"`` tells what it chose and why
     """
 
     x: Tucker
@@ -115,6 +116,7 @@ class Result:
     loss: float
     trace: Trace
     method: str
+    notes: tuple[str, ...] = ()
 
     @property
     def success(self) -> bool:

@@ -316,6 +316,7 @@ def _conclude(run: _Run, monitor: _Monitor, status: Status, detail: str, method:
         loss=row.loss,
         trace=Trace(tuple(run.rows)),
         method=method,
+        notes=getattr(run.state, "notes", ()),
     )
 
 

@@ -19,6 +19,7 @@ from tensormend.algebra import (
     mode_product,
     multi_mode_product,
     normalize_mode,
+    tall_qr,
 )
 from tensormend.errors import InputError
 from tensormend.fibres import Fibres
@@ -254,7 +255,7 @@ def leading_eigenvectors(
     guess = rng.standard_normal((n, block)).astype(dtype)
     if start is not None:
         guess[:, : start.shape[1]] = start[:, :block]
-    basis = np.linalg.qr(guess)[0]
+    basis = tall_qr(guess)[0]
     image = apply(basis)
     eps = float(np.finfo(dtype).eps)
     for sweep in range(max_sweeps):
@@ -280,12 +281,12 @@ def leading_eigenvectors(
             basis, image = ritz, image @ vectors[:, :kept]
         fresh = (residual[:, active] / (top * sizes[active]))[:, : n - basis.shape[1]]
         for _ in range(2):  # twice is enough
-            fresh = np.linalg.qr(fresh - basis @ (basis.conj().T @ fresh))[0]
+            fresh = tall_qr(fresh - basis @ (basis.conj().T @ fresh))[0]
         basis = np.hstack([basis, fresh])
         image = np.hstack([image, apply(fresh)])
     best = ritz[:, :rank]
     if abs(values[-1]) <= values[rank - 1]:  # a power step at no cost, where it cannot hurt
-        best = np.linalg.qr(image @ vectors[:, :rank])[0]
+        best = tall_qr(image @ vectors[:, :rank])[0]
     return best, worst / floor
 
 
@@ -315,7 +316,7 @@ def mode_svd(z: Array | SparsePlusTucker, mode: int, rank: int) -> tuple[Array, 
 
 def panel_svd(left: Array, panel: Array) -> tuple[Array, Array, Array]:
     """Singular value decomposition ``U S V^T`` of ``left panel^T`` with orthonormal ``left``."""
-    q, triangle = np.linalg.qr(panel)
+    q, triangle = tall_qr(panel)
     u, s, vh = np.linalg.svd(triangle.T)
     return left @ u, s, q @ vh.T
 

@@ -19,6 +19,7 @@ from tensormend.algebra import (
     multi_mode_product,
     norm,
     normalize_mode,
+    tall_qr,
 )
 from tensormend.errors import InputError
 from tensormend.fibres import check_indices
@@ -253,7 +254,7 @@ class Tucker:
 
         A factor with more columns than rows loses the surplus, and the core with it.
         """
-        bases, triangles = zip(*(np.linalg.qr(u) for u in self.factors), strict=True)
+        bases, triangles = zip(*(tall_qr(u) for u in self.factors), strict=True)
         return Tucker(multi_mode_product(self.core, triangles), bases)
 
     def singular_values(self, mode: int) -> Array:

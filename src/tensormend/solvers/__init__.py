@@ -1,5 +1,6 @@
 """The methods, one file each."""
 
+from tensormend.solvers.auto import Auto
 from tensormend.solvers.iht import TIHT, SeMPIHT
 from tensormend.solvers.rcg import RCG
 from tensormend.solvers.rgd import RGD
@@ -7,4 +8,4 @@ from tensormend.solvers.rgn import RGN
 from tensormend.solvers.scaledgd import ScaledGD
 from tensormend.solvers.smqrgd import SMQRGD
 
-__all__ = ["RCG", "RGD", "RGN", "SMQRGD", "TIHT", "ScaledGD", "SeMPIHT"]
+__all__ = ["RCG", "RGD", "RGN", "SMQRGD", "TIHT", "Auto", "ScaledGD", "SeMPIHT"]

@@ -19,6 +19,9 @@ from tensormend.tucker import Tucker
 __all__ = ["RGN", "RGNState"]
 
 MAX_HALVINGS = 6
+FAR = 0.1  # relative residual
+OVERSHOOT = 0.1  # share of the target that a linear solve aims at, to hit it after retraction
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +42,26 @@ class RGN:
     The least-squares problem ``min ||A(d) - residual||`` over tangent vectors ``d`` is solved by
     conjugate gradients that only apply ``A`` and its pull-back, until the gradient has fallen to
     the share ``forcing`` (or the relative residual of the iterate where that is smaller, so that
-    convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done.
+    convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done,
+    ``max_far`` of them while the relative residual is above 0.1: far away the tangent space says
+    little about the tensor. Where the iterate is to reach the relative residual ``target``, the
+    last solve goes no further than that.
     """
 
     name: ClassVar[str] = "rgn"
     forcing: float = 0.1
     max_inner: int = 40
+    max_far: int = 10
+    target: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.forcing < 1 or self.max_inner < 1:
+        if not 0 < self.forcing < 1 or min(self.max_inner, self.max_far) < 1:
             raise InputError(
-                f"forcing must lie between 0 and 1 and max_inner be 1 or more, got {self.forcing} "
-                f"and {self.max_inner}"
+                "forcing must lie between 0 and 1, max_inner and max_far be 1 or more, got "
+                f"{self.forcing}, {self.max_inner} and {self.max_far}"
             )
+        if not self.target >= 0:
+            raise InputError(f"target must be 0 or more, got {self.target}")
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
@@ -75,11 +85,13 @@ class RGN:
         relative = float(np.sqrt(2 * state.loss)) / problem.y_norm
         residual = direction = state.tangent
         square = first = residual.squared_norm()
-        target = min(self.forcing, relative) ** 2 * first
+        wanted = max(relative, OVERSHOOT * self.target / max(relative, TINY))
+        share = min(self.forcing, wanted)
+        target = share**2 * first
         total: TuckerTangent | None = None
         if first <= rounding_level(state.scale, x.dtype) ** 2:
             return state.tangent
-        for _ in range(self.max_inner):
+        for _ in range(self.max_far if relative > FAR else self.max_inner):
             pulled = operator.normal(direction)
             curvature = 2 * pulled.loss
             if not curvature > 0:
