@@ -47,10 +47,10 @@ class Course:
             self._since = None
         return self._spent
 
-    def judge(self, x: Callable[[], Tucker | Array]) -> bool:
-        """Note the true error of an iterate, off the clock; return whether the run may end."""
+    def judge(self, make: Callable[..., Tucker | Array], *parts: Any) -> bool:
+        """Note the true error of ``make(*parts)``, off the clock; tell whether the run may end."""
         seconds = self.pause()
-        self.curve.append((seconds, self.measure_error(x())))
+        self.curve.append((seconds, self.measure_error(make(*parts))))
         is_over = self.has_reached or seconds >= self.budget or not np.isfinite(self.error)
         if not is_over:
             self.start()

@@ -24,10 +24,11 @@ __all__ = ["read_seconds", "time_passes"]
 
 def time_passes(
     given: Given, threads: int, repeats: int, solvers: Sequence[str]
-) -> dict[str, list[float]]:
+) -> tuple[dict[str, list[float]], int]:
     """Return the seconds of the read, the pull-back pass and whole iterations, taken in turns.
 
-    The read takes the values and the lead-mode indices as the kernels find them.
+    The read takes the values and the lead-mode indices as the kernels find them; how many bytes
+    these have is returned as well.
     """
     operator = Sampling(given.shape, given.indices, threads=threads)
     y = np.asarray(given.values)
@@ -45,7 +46,7 @@ def time_passes(
         for _ in range(repeats):
             for name, task in tasks.items():
                 times[name].append(task())
-    return times
+    return times, y.nbytes + operator.fibres.leaves.nbytes
 
 
 def read_seconds(arrays: Sequence[Array], threads: int) -> float:

@@ -44,12 +44,12 @@ def run_tensorly(course: Course) -> None:
     if "n_iter" not in memory:
         course.start()
         answer: Any = "svd"
-        for n_iter in range(CHUNK, MAX_ITER, CHUNK):
+        for course.n_iter in range(CHUNK, MAX_ITER, CHUNK):
             answer = call(CHUNK, answer)
             answer = (answer[0], list(answer[1]))
-            if course.judge(lambda answer=answer: Tucker(answer[0], tuple(answer[1]))):
+            if course.judge(_as_tucker, *answer):
                 break
-        memory["n_iter"], memory["curve"] = n_iter, course.curve
+        memory["n_iter"], memory["curve"] = course.n_iter, course.curve
         memory["is_enough"] = course.has_reached
     course.n_iter, course.curve = memory["n_iter"], list(memory["curve"])
     if not memory["is_enough"]:
@@ -60,7 +60,7 @@ def run_tensorly(course: Course) -> None:
     seconds = clock.pause()
     scale = seconds / course.curve[-1][0]  # the calls in parts repeat some work
     points = [(scale * at, error) for at, error in course.curve[:-1]]
-    error = course.measure_error(Tucker(answer[0], tuple(answer[1])))
+    error = course.measure_error(_as_tucker(*answer))
     course.curve = [*points, (seconds, error)]
 
 
@@ -133,7 +133,7 @@ def run_torch(course: Course) -> None:
     for _ in range(0, MAX_ITER, LBFGS_CHUNK):
         optimizer.step(closure)
         course.n_iter += LBFGS_CHUNK
-        if course.judge(lambda: _as_tucker(parameters[0], parameters[1:])):
+        if course.judge(_as_tucker, parameters[0], parameters[1:]):
             return
 
 
@@ -167,11 +167,9 @@ def run_riemopt(course: Course) -> None:
         return TuckerRiemannian.TangentVector(x, vector.delta_core.detach(), parts)
 
     for course.n_iter in range(MAX_ITER):
-        if course.judge(lambda x=x: _as_tucker(x.core, x.factors)):
+        if course.judge(_as_tucker, x.core, x.factors):
             return
-        gradient = detach(
-            TuckerRiemannian.grad(lambda z: 0.5 * torch.sum((see(z) - y) ** 2), x)[0]
-        )
+        gradient = detach(TuckerRiemannian.grad(lambda z: 0.5 * torch.sum((see(z) - y) ** 2), x)[0])
         x = Point(x.core.detach(), [u.detach() for u in x.factors])
         direction = -1.0 * gradient
         if before is not None:
@@ -215,12 +213,13 @@ def run_pymanopt(course: Course) -> None:
     manifold = Product([*(Grassmann(n, r) for n, r in sizes), Euclidean(*given.rank)])
     scale = 1 / float(y @ y)
 
-    @pymanopt.function.pytorch(manifold)
+    @pymanopt.function.pytorch(manifold)  # type: ignore[untyped-decorator]
     def cost(*point: Any) -> Any:
         return scale * torch.sum((entries(point[-1], point[:-1]) - y) ** 2)
 
     _judged_optimizer(course).run(
-        pymanopt.Problem(manifold, cost), initial_point=[*(u.numpy() for u in factors), core.numpy()]
+        pymanopt.Problem(manifold, cost),
+        initial_point=[*(u.numpy() for u in factors), core.numpy()],
     )
 
 
@@ -234,7 +233,7 @@ def _judged_optimizer(course: Course) -> Any:
         def _add_log_entry(self, *, iteration: int, point: Any, **rest: Any) -> None:
             del rest
             course.n_iter = iteration - 1
-            self.is_over = course.judge(lambda: _as_tucker(point[-1], point[:-1]))
+            self.is_over = course.judge(_as_tucker, point[-1], point[:-1])
 
         def _check_stopping_criterion(self, **facts: Any) -> Any:
             return "judged" if self.is_over else super()._check_stopping_criterion(**facts)
@@ -277,7 +276,7 @@ def run_pyttb(course: Course) -> None:
 
     def look(vector: Array) -> None:
         course.n_iter += 1
-        if course.judge(lambda: _cp_as_tucker(vector, given.shape, rank)):
+        if course.judge(_cp_as_tucker, vector, given.shape, rank):
             raise _Over
 
     optimizer = LBFGSB(

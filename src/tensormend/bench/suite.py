@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -38,8 +39,10 @@ LINEUPS: dict[str, tuple[str, ...]] = {
 }
 
 RANKS = (2, 5, 10, 15, 20)
-RATIOS = (0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008, 0.007, 0.006, 0.005, 0.004)
-RATIOS += (0.003, 0.0025, 0.002, 0.0015, 0.001)
+RATIOS = (
+    *(0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008, 0.007, 0.006, 0.005),
+    *(0.004, 0.003, 0.0025, 0.002, 0.0015, 0.001),
+)
 N_TRIALS, N_NEEDED = 5, 4
 FEW_ACCURACY = 1e-5
 FEW_BUDGET = 20.0
@@ -47,7 +50,7 @@ FEW_BUDGET = 20.0
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a section to run: cases and contestants by name, all if empty, and with peers?"""
+    """What of a section to run: cases and contestants by name, all if there are none."""
 
     suite: str
     cases: tuple[str, ...] = ()
@@ -88,7 +91,7 @@ def _run_grid(runner: Runner, choice: Choice) -> None:
 
 
 def _run_few(runner: Runner, choice: Choice) -> None:
-    """Go down in the share of entries until it fails twice: how few does each method need?"""
+    """Find how few entries are enough: go down in their share until it fails twice."""
     settings = replace(runner, budget=FEW_BUDGET)
     for name in choice.methods or (AUTO,):
         for rank in RANKS:
@@ -182,7 +185,6 @@ def _forget(path: Path, section: str, cases: Sequence[str]) -> None:
     """Drop the records of a section, or of some of its cases, from a file."""
     if not path.exists():
         return
-    import json
 
     def stays(record: dict[str, Any]) -> bool:
         if record["section"] != section:

@@ -132,7 +132,7 @@ def _do_run(
     memory: dict[str, Any], name: str, problem: str, accuracy: float, budget: float
 ) -> dict[str, Any]:
     given = _load(memory, problem)
-    course = Course(given, accuracy, budget, memory.setdefault("course", {}))
+    course = Course(given, accuracy, budget, memory.setdefault(f"course of {name}", {}))
     find_contestant(name).run(course)
     return course.as_record()
 
@@ -140,7 +140,8 @@ def _do_run(
 def _do_passes(
     memory: dict[str, Any], problem: str, threads: int, repeats: int, solvers: Sequence[str]
 ) -> dict[str, Any]:
-    return {"times": passes.time_passes(_load(memory, problem), threads, repeats, solvers)}
+    times, n_bytes = passes.time_passes(_load(memory, problem), threads, repeats, solvers)
+    return {"times": times, "read_bytes": n_bytes}
 
 
 def _do_look(memory: dict[str, Any], modules: Sequence[Sequence[str]]) -> dict[str, Any]:
