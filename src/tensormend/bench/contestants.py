@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from functools import partial
 from typing import Any
 
@@ -83,6 +85,19 @@ def run_crash(course: Course) -> None:
     raise ArithmeticError("this contestant always crashes")
 
 
+def run_exit(course: Course) -> None:
+    """End the process without a word."""
+    del course
+    os._exit(3)
+
+
+def run_endless(course: Course) -> None:
+    """Never answer."""
+    del course
+    while True:
+        time.sleep(1)
+
+
 def run_poor(course: Course) -> None:
     """Answer zero, to show what the benchmark makes of a contestant that misses the accuracy."""
     course.start()
@@ -122,10 +137,16 @@ def _make_contestants() -> dict[str, Contestant]:
 
 
 CONTESTANTS = _make_contestants()
-HIDDEN = {
-    "crash": Contestant("crash", "ours", run_crash),
-    "poor": Contestant("poor", "ours", run_poor),
-}  # for the tests of the benchmark itself
+# for the tests of the benchmark itself
+MISFITS = {
+    name: Contestant(name, "misfit", run)
+    for name, run in (
+        ("crash", run_crash),
+        ("exit", run_exit),
+        ("endless", run_endless),
+        ("poor", run_poor),
+    )
+}
 
 
 def list_names() -> list[str]:
@@ -135,7 +156,7 @@ def list_names() -> list[str]:
 
 def find_contestant(name: str) -> Contestant:
     """Return a contestant by its name."""
-    known = CONTESTANTS | HIDDEN
+    known = CONTESTANTS | MISFITS
     if name not in known:
         raise InputError(f"a contestant is one of {'; '.join(CONTESTANTS)}, got {name!r}")
     return known[name]

@@ -36,6 +36,7 @@ class Runner:
     repeats : runs of each contestant, fewer where they are long
     budget : seconds a run may take
     peer_python : Python in which to look for the peers that this one does not have
+    threads : threads of linear algebra in each worker, all cores by default
     note : told what is going on, a line at a time
     """
 
@@ -43,6 +44,7 @@ class Runner:
     repeats: int = 5
     budget: float = BUDGET
     peer_python: str | None = None
+    threads: int | None = None
     note: Callable[[str], None] = lambda _: None
     _homes: dict[str, tuple[str | None, str]] = field(default_factory=dict)
 
@@ -107,7 +109,7 @@ def race(
                     absent = {"outcome": "absent", "message": words}
                     runner.write("run", section, case=case.as_record(), **facts, **absent)
             else:
-                workers[name] = Worker(python)
+                workers[name] = Worker(python, runner.threads)
         for case in cases:
             with runner.problem(case) as problem:
                 _take_turns(runner, section, case, problem, workers, keep_curves)
@@ -149,7 +151,7 @@ def _take_turns(
             if not workers[name].is_alive:
                 workers[name].close()
                 python, _ = runner.find_home(find_contestant(name))
-                workers[name] = Worker(python or sys.executable)
+                workers[name] = Worker(python or sys.executable, runner.threads)
 
 
 def describe(answer: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ def make_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
     r"""Return the lines of a Markdown table.
 
     >>> make_table(["n", "s"], [[1, "a|b"]])
-    ['| n | s |', '|---|---|', '| 1 | a\\\\|b |']
+    ['| n | s |', '|---|---|', '| 1 | a\\|b |']
     """
     lines = [list(map(str, head))] + [[str(cell) for cell in row] for row in rows]
     shown = ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines]
@@ -64,7 +64,9 @@ def show_races(findings: Findings, case: str) -> list[str]:
 
 def show_contestants(findings: Findings) -> list[str]:
     """Return who took part, with which settings and versions."""
-    seen = {record["contestant"]: record for record in findings.of("contestant", "races")}
+    names = {entry.contestant for entry in findings.entries("races")}
+    records = findings.of("contestant", "races")
+    seen = {record["contestant"]: record for record in records if record["contestant"] in names}
     rows = [
         (name, record["about"], record["versions"] or "tensormend") for name, record in seen.items()
     ]
