@@ -172,6 +172,31 @@ def test_peers_that_are_installed_recover(tmp_path: Path) -> None:
     assert outcomes == dict.fromkeys(names, ("reached", ""))
 
 
+# sections
+
+
+def test_sections_run_what_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "FEWEST", {2: 0.02})
+    monkeypatch.setattr(suite, "RATIOS", (0.9, 0.05))
+    monkeypatch.setattr(suite, "N_TRIALS", 2)
+    monkeypatch.setattr(suite, "N_NEEDED", 2)
+    notes: list[str] = []
+    runner = Runner(tmp_path / "r.jsonl", repeats=1, note=notes.append)
+    only = ["few", "grid", "passes", GRID[0].name]
+    suite.run_suite(runner, "quick", machine={}, only=only, methods=["rcg"])
+    found = findings_of(runner)
+    assert [record["section"] for record in found.of("section")] == ["few", "grid", "passes"]
+    (few,) = found.of("few")  # a share of 0.9 is far above the bar
+    assert (few["ratio"], few["n_recovered"], few["n_trials"]) == (0.05, 2, 2)
+    (entry,) = found.entries("grid")
+    assert (entry.case, entry.contestant, entry.outcome) == (GRID[0], "rcg", "reached")
+    assert "curve" not in entry.runs[0]
+    assert not found.of("passes")  # which has no such case
+    assert notes
+
+
 # passes, growth, import
 
 

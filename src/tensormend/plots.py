@@ -178,7 +178,7 @@ def save_growth(
     """
     n_columns = min(3, len(series))
     n_rows = -(-len(series) // n_columns)
-    figure = _new_figure((4.4 * n_columns, 3.8 * n_rows))
+    figure = _new_figure((4.4 * n_columns, 4.4 * n_rows))
     for panel, (name, lines) in enumerate(series.items(), start=1):
         axis = figure.add_subplot(n_rows, n_columns, panel)
         for k, (what, (places, seconds, exponent)) in enumerate(lines.items()):
@@ -191,11 +191,23 @@ def save_growth(
         axis.set_xlabel(name)
         axis.set_ylabel("seconds")
         ticks = sorted({float(x) for places, _, _ in lines.values() for x in places})
-        axis.set_xticks(ticks, [f"{x:.3g}" for x in ticks], fontsize=8)
+        axis.set_xticks(ticks, [_shorten(x) for x in ticks], fontsize=8)
         axis.set_xticks([], minor=True)
-        _finish_axis(axis, f"What {name} costs")
-        axis.legend(frameon=False, fontsize=8)
+        _finish_axis(axis, f"Seconds by {name}")
+        axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     _save(figure, path)
+
+
+def _shorten(number: float) -> str:
+    """Write 400000 as 400k.
+
+    >>> _shorten(400000), _shorten(3.2e6), _shorten(12)
+    ('400k', '3.2M', '12')
+    """
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if number >= 10 * unit or (name == "M" and number >= unit):
+            return f"{number / unit:.3g}{name}"
+    return f"{number:g}"
 
 
 def _finish_axis(axis: Any, title: str) -> None:

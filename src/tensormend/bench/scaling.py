@@ -14,7 +14,7 @@ from tensormend.bench.contestants import AUTO
 from tensormend.bench.runner import Runner, race
 from tensormend.bench.worker import Worker
 
-__all__ = ["fit_exponent", "measure_growth"]
+__all__ = ["fit_exponent", "list_cases", "measure_growth"]
 
 BASE = Case("base", 200, 5, 0.05)
 SOLVERS = ("rcg", "sm-qrgd")
@@ -50,6 +50,11 @@ def _series() -> Iterator[tuple[str, float, Case, int | None]]:
         yield "threads", count, replace(BASE, name=f"threads-{count}", n=400), count
 
 
+def list_cases() -> list[str]:
+    """Return the names of the cases."""
+    return [*(case.name for _, _, case, _ in _series()), HUGE.name]
+
+
 def measure_growth(runner: Runner, *, is_quick: bool = False, only: Sequence[str] = ()) -> None:
     """Time iterations and whole solves along each series, then recover the huge tensor."""
     seen: dict[str, int] = {}
@@ -73,7 +78,8 @@ def _measure_point(
         passes = runner.ask(worker, "passes", solvers=SOLVERS, **facts)
         run = {"name": name, "problem": str(problem), "accuracy": case.accuracy}
         solves = [runner.ask(worker, "run", budget=runner.budget, **run) for _ in range(3)]
-    medians = {what: float(np.median(t)) for what, t in passes.get("times", {}).items()}
+    times = passes.get("times", {})
+    medians = {what: float(np.median(t)) for what, t in times.items() if what != "read"}
     if all(answer["outcome"] == "reached" for answer in solves):
         medians["auto, whole solve"] = float(np.median([answer["seconds"] for answer in solves]))
     runner.write(

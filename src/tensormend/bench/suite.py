@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tensormend.bench.bars import FEWEST
 from tensormend.bench.cases import GRID, RACES, Case
 from tensormend.bench.contestants import AUTO, CONTESTANTS, find_contestant
 from tensormend.bench.runner import Runner, race, time_import, time_passes
-from tensormend.bench.scaling import measure_growth
+from tensormend.bench.scaling import list_cases, measure_growth
 from tensormend.bench.worker import Worker
 from tensormend.errors import InputError
 from tensormend.records import append_record, read_records
@@ -23,7 +24,6 @@ __all__ = ["SECTIONS", "SUITES", "run_suite"]
 QUICK = Case("n50", 50, 3, 0.3)
 GRID_METHODS = (AUTO, "rgd", "rcg", "rgn", "scaledgd", "sm-qrgd")
 GRID_BUDGET = 20.0  # seconds; cells of the grid take far below one where a method works
-GRID_REPEATS = 3
 
 PEER_NAMES = tuple(name for name, entry in CONTESTANTS.items() if entry.family == "peer")
 DENSE_NAMES = ("dense rgd", "dense smqrgd", "dense sempiht")
@@ -38,7 +38,7 @@ LINEUPS: dict[str, tuple[str, ...]] = {
     "n1000": (AUTO, "auto, 1 thread", "rcg", "rgn", "rgd"),
 }
 
-RANKS = (2, 5, 10, 15, 20)
+HEADROOM = 2.5  # times the bar, where the search for the smallest ratio begins
 RATIOS = (
     *(0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008, 0.007, 0.006, 0.005),
     *(0.004, 0.003, 0.0025, 0.002, 0.0015, 0.001),
@@ -85,7 +85,8 @@ def _run_passes(runner: Runner, choice: Choice) -> None:
 
 
 def _run_grid(runner: Runner, choice: Choice) -> None:
-    settings = replace(runner, budget=GRID_BUDGET, repeats=min(runner.repeats, GRID_REPEATS))
+    # the cells are short, so that noise is large and repeats are cheap
+    settings = replace(runner, budget=GRID_BUDGET, repeats=2 * runner.repeats - 1)
     cases = [case for case in GRID if choice.wants(case)]
     race(settings, "grid", cases, choice.contestants(GRID_METHODS), keep_curves=False)
 
@@ -94,9 +95,9 @@ def _run_few(runner: Runner, choice: Choice) -> None:
     """Find how few entries are enough: go down in their share until it fails twice."""
     settings = replace(runner, budget=FEW_BUDGET)
     for name in choice.methods or (AUTO,):
-        for rank in RANKS:
+        for rank, bar in FEWEST.items():
             failures = 0
-            for ratio in RATIOS:
+            for ratio in (ratio for ratio in RATIOS if ratio <= HEADROOM * bar):
                 case = Case(f"n100-r{rank}-{ratio:g}", 100, rank, ratio, accuracy=FEW_ACCURACY)
                 if case.samples_per_degree < 1 or failures == 2:
                     break
@@ -157,14 +158,15 @@ def run_suite(
 ) -> None:
     """Run a suite, or those sections or cases of it that ``only`` names.
 
+    Cases without a section are races; with one, they are those of it to run.
     Records of a section or a case that is run again are replaced; the others stay.
     """
-    cases = {QUICK.name, *RACES, *(case.name for case in GRID)}
+    cases = {QUICK.name, *RACES, *(case.name for case in GRID), *list_cases()}
     for name in only:
         if name not in SECTIONS and name not in cases:
             raise InputError(
-                f"--only takes sections ({', '.join(SECTIONS)}) and cases ({', '.join(RACES)}), "
-                f"got {name!r}"
+                f"--only takes sections ({', '.join(SECTIONS)}) and cases ({', '.join(RACES)}, "
+                f"or those of grid and scaling), got {name!r}"
             )
     for name in methods:
         find_contestant(name)
