@@ -38,6 +38,7 @@ def time_passes(
         start = corrected_start(problem)
         tasks: dict[str, Callable[[], float]] = {
             "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
+            "values at the entries": lambda: _time(lambda: operator.forward(start)),
             "pull-back pass": lambda: _time(lambda: operator.pullback(start, y)),
         }
         for name in solvers:

@@ -230,14 +230,12 @@ def run_pymanopt(course: Course) -> None:
     manifold = Product([*(Grassmann(n, r) for n, r in sizes), Euclidean(*given.rank)])
     scale = 1 / float(y @ y)
 
-    @pymanopt.function.pytorch(manifold)  # type: ignore[untyped-decorator]
-    def cost(*point: Any) -> Any:
+    def misfit(*point: Any) -> Any:
         return scale * torch.sum((entries(point[-1], point[:-1]) - y) ** 2)
 
-    _judged_optimizer(course).run(
-        pymanopt.Problem(manifold, cost),
-        initial_point=[*(u.numpy() for u in factors), core.numpy()],
-    )
+    cost = pymanopt.function.pytorch(manifold)(misfit)
+    start = [*(u.numpy() for u in factors), core.numpy()]
+    _judged_optimizer(course).run(pymanopt.Problem(manifold, cost), initial_point=start)
 
 
 def _judged_optimizer(course: Course) -> Any:

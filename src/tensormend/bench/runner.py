@@ -23,7 +23,7 @@ __all__ = ["Runner", "race", "time_import", "time_passes"]
 BUDGET = 120.0  # seconds of a run
 LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
 PATIENCE = 4  # budgets that a worker may take, what it does off the clock included
-PASSES = ("rgd", "rcg")
+PASSES = ("rgd", "rcg", "sm-qrgd")
 
 
 @dataclass
@@ -164,10 +164,11 @@ def describe(answer: dict[str, Any]) -> str:
 
 
 def time_passes(runner: Runner, section: str, cases: Sequence[Case], repeats: int = 20) -> None:
-    """Time the kernels beside a plain read, with one thread and with all."""
+    """Time the kernels beside a plain read, with one thread, two and all."""
+    n_cores = kernels.thread_count(None)
     for case in cases:
         with runner.problem(case) as problem:
-            for threads in sorted({1, kernels.thread_count(None)}):
+            for threads in sorted({1, min(2, n_cores), n_cores}):
                 with Worker() as worker:
                     answer = runner.ask(
                         worker,
@@ -178,7 +179,7 @@ def time_passes(runner: Runner, section: str, cases: Sequence[Case], repeats: in
                         solvers=PASSES,
                     )
                 runner.write("passes", section, case=case.as_record(), threads=threads, **answer)
-                runner.note(f"{section}: {case.name}, {threads} threads")
+                runner.note(f"{section}: {case.name}, threads: {threads}")
 
 
 def time_import(runner: Runner, section: str, repeats: int = 9) -> None:
