@@ -39,6 +39,7 @@ ROOMS = [
     "records",
     "experiments",
     "plots",
+    "bench",
     "__init__",
     "cli",
 ]
@@ -83,10 +84,24 @@ def test_solvers_do_not_import_each_other() -> None:
             assert "tensormend.solvers" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", ["matplotlib"])
+OPTIONAL = {
+    "matplotlib": "plots.py",
+    "tensorly": "bench/peers.py",
+    "torch": "bench/peers.py",
+    "tucker_riemopt": "bench/peers.py",
+    "pymanopt": "bench/peers.py",
+    "pyttb": "bench/peers.py",
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_optional_dependencies_are_named_in_one_file(name: str) -> None:
-    users = {room(path) for path in FILES if f"import {name}" in path.read_text()}
-    assert users <= {"plots"}
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        if f"import {name}" in path.read_text() or f"from {name}" in path.read_text()
+    }
+    assert users == {OPTIONAL[name]}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

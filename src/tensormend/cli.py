@@ -11,9 +11,14 @@ import numpy as np
 
 import tensormend as tm
 from tensormend.algebra import Array
+from tensormend.bench.contestants import list_names
+from tensormend.bench.page import write_page
+from tensormend.bench.runner import BUDGET, Runner
+from tensormend.bench.suite import SECTIONS, SUITES, run_suite
 from tensormend.datasets import load_indian_pines
 from tensormend.errors import InputError, TensormendError
 from tensormend.plots import require_matplotlib, save_completion
+from tensormend.records import describe_machine
 from tensormend.recover import METHODS
 
 __all__ = ["main"]
@@ -29,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "demo":
             _run_demo(arguments)
+        elif arguments.command == "bench":
+            _run_bench(arguments)
         else:
             parser.print_help()
     except TensormendError as error:
@@ -59,7 +66,59 @@ def _make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--method", choices=list(METHODS), default="rgd", help="solver")
     demo.add_argument("--seed", type=int, default=0, help="seed of what is hidden")
     demo.add_argument("--max-iter", type=int, default=500, help="iteration limit")
+    _add_bench(commands)
     return parser
+
+
+BENCH_EXAMPLES = """
+examples:
+  tensormend bench                                 a look, in about a minute
+  tensormend bench --suite full --write docs/performance.md
+  tensormend bench --suite full --only scaling     how cost grows
+  tensormend bench --suite full --only n100 --methods rcg "dense rgd"
+  tensormend bench --redraw bench-output/bench.jsonl
+"""
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    bench = commands.add_parser(
+        "bench",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        help="time our methods beside their peers, and the kernels beside a plain read",
+        description="Run our methods, dense NumPy versions of the paper's and the peers that are\n"
+        "installed on the same problems, in turns; write records, a page and pictures.",
+        epilog=BENCH_EXAMPLES,
+    )
+    bench.add_argument("--suite", choices=list(SUITES), default="quick", help="quick by default")
+    bench.add_argument(
+        "--out", type=Path, default=Path("bench-output"), help="folder to write to: bench-output"
+    )
+    bench.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"sections ({', '.join(SECTIONS)}) or cases; records of the others are kept",
+    )
+    bench.add_argument(
+        "--methods",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"contestants: {'; '.join(list_names())}",
+    )
+    bench.add_argument("--repeats", type=int, default=None, help="runs of each contestant")
+    bench.add_argument("--budget", type=float, default=BUDGET, help="seconds a run may take")
+    bench.add_argument("--no-peers", action="store_true", help="leave other packages out")
+    bench.add_argument(
+        "--peer-python",
+        metavar="PATH",
+        help="a Python with tensormend and the peers that this one does not have",
+    )
+    bench.add_argument("--write", type=Path, metavar="PAGE", help="write the page here as well")
+    bench.add_argument(
+        "--redraw", type=Path, metavar="RECORDS", help="run nothing, draw the page of these records"
+    )
 
 
 def _parse_rank(text: str) -> int | tuple[int, ...]:
@@ -70,6 +129,50 @@ def _parse_rank(text: str) -> int | tuple[int, ...]:
             f"expected a number such as 8 or one per mode such as 20,20,3, got {text!r}"
         ) from None
     return rank[0] if len(rank) == 1 else rank
+
+
+# the benchmark
+
+
+def _run_bench(arguments: argparse.Namespace) -> None:
+    require_matplotlib()  # before the work, not after it
+    repeats = arguments.repeats
+    if repeats is None:
+        repeats = 3 if arguments.suite == "quick" else 5
+    if repeats < 1:
+        raise InputError(f"--repeats must be 1 or more, got {repeats}")
+    if not arguments.budget > 0:
+        raise InputError(f"--budget must be a positive number of seconds, got {arguments.budget}")
+    folder = _make_folder(arguments.out)
+    records = folder / "bench.jsonl" if arguments.redraw is None else arguments.redraw
+    if arguments.redraw is None:
+        runner = Runner(
+            records,
+            repeats=repeats,
+            budget=arguments.budget,
+            peer_python=arguments.peer_python,
+            note=_note,
+        )
+        run_suite(
+            runner,
+            arguments.suite,
+            machine=describe_machine(tm.__version__),
+            only=arguments.only,
+            methods=arguments.methods,
+            with_peers=not arguments.no_peers,
+        )
+    elif not records.is_file():
+        raise InputError(f"--redraw takes a file of records, got {records}, which is not there")
+    page = folder / "performance.md"
+    write_page(records, page)
+    sys.stdout.write(f"records    {records}\npage       {page}\n")
+    if arguments.write is not None:
+        write_page(records, arguments.write, keep_records=True)
+        sys.stdout.write(f"written    {arguments.write}\n")
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 # the demo

@@ -126,7 +126,7 @@ def _sample_flat(total: int, size: int, rng: np.random.Generator) -> Array:
         rare = min(size, total - size)
         chosen = np.zeros(total, dtype=bool)  # a byte an entry, in proportion to the size
         while rare > 0:
-            fresh = np.unique(rng.integers(0, total, rare))
+            fresh = _sort_distinct(rng.integers(0, total, rare))
             fresh = fresh[~chosen[fresh]]
             chosen[fresh] = True
             rare -= len(fresh)
@@ -135,12 +135,21 @@ def _sample_flat(total: int, size: int, rng: np.random.Generator) -> Array:
     while len(flat) < size:
         missing = size - len(flat)
         fresh = rng.integers(0, total, missing + missing // 8 + 16)
-        flat = np.unique(np.concatenate([flat, fresh]))
+        flat = _sort_distinct(np.concatenate([flat, fresh]) if len(flat) else fresh)
     if len(flat) > size:
         keep = np.ones(len(flat), dtype=bool)
         keep[rng.choice(len(flat), len(flat) - size, replace=False)] = False
         flat = flat[keep]
     return flat
+
+
+def _sort_distinct(numbers: Array) -> Array:
+    """Return the distinct numbers in order; sorts in place, far faster than a hash table."""
+    numbers.sort()
+    is_first = np.empty(len(numbers), dtype=bool)
+    is_first[:1] = True
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    return numbers if is_first.all() else numbers[is_first]
 
 
 def noise_level(x: Tucker, snr: float) -> float:

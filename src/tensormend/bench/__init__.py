@@ -1,0 +1,1 @@
+"""The benchmark: our methods and their peers on the same problems, the kernels beside a read."""
