@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tensormend.algebra import Array
 from tensormend.errors import InputError
-from tensormend.fibres import Fibres, check_indices
+from tensormend.fibres import Fibres, check_indices, choose_modes
 
 INTEGERS = ("int8", "int32", "int64", "uint16", "uint64")
 
@@ -93,7 +93,7 @@ def test_the_tree_holds_every_prefix_once(
             sum(child[:-1] == prefix for child in children) for prefix in prefixes
         ]
     assert [int(i) for i in fibres.leaves] == [row[-1] for row in rows]
-    assert fibres.leaves.dtype == np.uint16
+    assert fibres.leaves.dtype == np.uint32
     assert fibres.n_fibres == len({row[:-1] for row in rows})
 
 
@@ -206,3 +206,33 @@ def test_modes_above_32_bits_are_refused() -> None:
 def test_a_lead_out_of_range_is_refused() -> None:
     with pytest.raises(InputError, match="between -2 and 1"):
         Fibres.build((3, 4), np.array([[0, 0]]), 2)
+
+
+def test_compact_fibres_hold_the_same_entries() -> None:
+    indices = np.array([[0, 65_535], [1, 7], [1, 9]])
+    fibres, _ = Fibres.build((2, 65_536), indices)
+    short = fibres.compact()
+    assert short.leaves.dtype == np.uint16
+    assert np.array_equal(short.indices(), fibres.indices())
+    wide, _ = Fibres.build((2, 65_537), indices)
+    assert wide.compact() is wide
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "size", "stored", "expected"),
+    [
+        ((50, 50, 50), (3, 3, 3), 10_000, None, (0, 1, 2)),  # C order, of equals
+        ((50, 50, 50), (3, 3, 3), 10_000, (2, 1, 0), (2, 1, 0)),  # no sort, of equals
+        ((5, 2000, 30), (3, 3, 3), 60_000, None, (0, 2, 1)),  # long fibres, few nodes
+        ((5, 2000, 30), (3, 3, 3), 60_000, (0, 1, 2), (0, 2, 1)),  # worth a sort
+        ((60, 60, 60), (2, 20, 20), 50_000, None, (1, 2, 0)),  # the lead mode pays by its rank
+    ],
+)
+def test_tree_order_follows_the_cost_model(
+    shape: tuple[int, ...],
+    rank: tuple[int, ...],
+    size: int,
+    stored: tuple[int, ...] | None,
+    expected: tuple[int, ...],
+) -> None:
+    assert choose_modes(shape, rank, size, stored) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -105,7 +105,7 @@ class Fibres:
     modes : tree order of the modes, root first, the lead mode last
     nodes : per level of the tree, the coordinates of its nodes
     starts : per level, where the children of each node begin; one longer than ``nodes``
-    leaves : lead-mode coordinate of every entry, in 16 bits where the size allows, else in 32
+    leaves : lead-mode coordinate of every entry, in 32 bits, or in 16 after `compact`
 
     Notes
     -----
@@ -179,8 +179,13 @@ class Fibres:
         closed = tuple(
             np.append(start, end).astype(np.int64) for start, end in zip(starts, ends, strict=True)
         )
-        width = np.uint16 if shape[modes[-1]] <= SHORT_SIZE else np.uint32
-        return cls(shape, modes, tuple(nodes), closed, columns[-1].astype(width, copy=False))
+        return cls(shape, modes, tuple(nodes), closed, columns[-1])
+
+    def compact(self) -> Fibres:
+        """Return the same entries with lead-mode coordinates in 16 bits where the size allows."""
+        if self.shape[self.lead] > SHORT_SIZE:
+            return self
+        return replace(self, leaves=self.leaves.astype(np.uint16))
 
     @property
     def lead(self) -> int:

@@ -87,8 +87,9 @@ def recover(
     resume : path of a checkpoint to go on from, with the other arguments as they were
     rng : generator or seed of the random start
     threads : threads of the kernels, all cores by default
-    compact : keep the measurements in half the bits (float32 for float64), while iterates and
-        sums stay in full: less memory, for data that are not exact to seven digits anyway
+    compact : keep the measurements in half the bits (float32 for float64) and indices in 16 where
+        they fit, while iterates and sums stay in full: half the memory, for data that are not
+        exact to seven digits anyway
 
     Returns
     -------

@@ -32,7 +32,7 @@ def time_passes(
     """
     operator = Sampling(given.shape, given.indices, threads=threads)
     y = np.asarray(given.values)
-    problem = Problem(operator, y, given.rank).arranged(operator.fibres.lead, threads)
+    problem = Problem(operator, y, given.rank).arranged(operator.fibres.modes, threads)
     operator, y = _as_sampling(problem.operator), problem.y
     with threadpool_limits(limits=1, user_api="blas"):  # as in a solve
         start = corrected_start(problem)
@@ -81,7 +81,8 @@ def _time(run: Callable[[], object]) -> float:
 
 def _iteration(solver: Any, problem: Problem, start: Tucker, threads: int) -> Callable[[], float]:
     if isinstance(solver, Ordered):
-        problem = problem.arranged(solver.modes(problem)[0], threads)
+        lead, *others = solver.modes(problem)
+        problem = problem.arranged((*sorted(others), lead), threads)
     state = solver.step(problem, solver.init(problem, start))
     return lambda: _time(lambda: solver.step(problem, state))
 

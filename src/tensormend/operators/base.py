@@ -78,6 +78,10 @@ class Operator(ABC):
         del modes, threads
         return self, y
 
+    def compact(self) -> Operator:
+        """Return an equal operator that takes less memory; the default has none."""
+        return self
+
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> Array | SparsePlusTucker:
         """Return ``x + step_size * A*(y)`` in a form that `thosvd` and `sthosvd` take."""
         back = step_size * self.adjoint(y)

@@ -173,6 +173,13 @@ class Sampling(Operator):
         out._set(fibres, None, self.scale, self.dtype, self.threads if threads is None else threads)
         return out, y
 
+    def compact(self) -> Sampling:
+        """Keep lead-mode indices in 16 bits where the size allows."""
+        out = Sampling.__new__(Sampling)
+        fibres = self.fibres.compact()
+        out._set(fibres, self._permutation, self.scale, self.dtype, self.threads)
+        return out
+
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> SparsePlusTucker:
         """Return ``x + step_size * A*(y)``, sparse and low-rank part kept apart."""
         weight = step_size * self.scale**2
