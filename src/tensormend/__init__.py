@@ -1,7 +1,5 @@
 """Recover low-rank tensors from incomplete, compressed or noisy measurements."""
 
-from importlib.metadata import version as _version
-
 from tensormend import (
     algebra,
     datasets,
@@ -21,8 +19,6 @@ from tensormend.solve import Checkpoint, Progress, Solver, solve
 from tensormend.stopping import Stop
 from tensormend.truncate import sthosvd, thosvd
 from tensormend.tucker import Tucker
-
-__version__ = _version("tensormend")
 
 __all__ = [
     "Checkpoint",
@@ -53,3 +49,12 @@ __all__ = [
     "theory",
     "thosvd",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Look the version up when it is asked for, which takes longer than it is worth at import."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tensormend")
+    raise AttributeError(f"module 'tensormend' has no attribute {name!r}")

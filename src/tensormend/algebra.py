@@ -12,7 +12,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from tensormend.errors import InputError, MemoryLimitError
@@ -36,6 +35,7 @@ __all__ = [
     "tensorize",
 ]
 
+SAFE_SQUARE = 1e-30  # squares beyond this or its inverse may have lost digits in single precision
 TALL = 4000  # rows from which on Cholesky-QR beats Householder reflections
 
 INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
@@ -220,7 +220,14 @@ def inner(x: Array, y: Array) -> Any:
 
 def norm(x: Array) -> float:
     """Frobenius norm of a dense tensor; squares neither overflow nor vanish."""
-    return float(scipy.linalg.norm(x.ravel(order="K"), check_finite=False))
+    values = x.ravel(order="K")
+    square = float(np.vdot(values, values).real)
+    if SAFE_SQUARE < square < 1 / SAFE_SQUARE or not values.size:
+        return math.sqrt(square)
+    largest = float(np.abs(values).max())
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(values / values.real.dtype.type(largest)))
 
 
 def _householder(panel: Array) -> tuple[Array, Array]:

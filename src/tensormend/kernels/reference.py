@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -48,8 +47,10 @@ def _descend(
     return parents, blocks
 
 
-def _by_fibre(starts: Array, leaves: Array, y: Array, n: int) -> scipy.sparse.csr_array[Any]:
+def _by_fibre(starts: Array, leaves: Array, y: Array, n: int) -> Any:
     """Entries as a matrix with one row per fibre."""
+    import scipy.sparse  # here, because it takes longer to import than the rest of the package
+
     return scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, n))
 
 
