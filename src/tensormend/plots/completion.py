@@ -1,4 +1,4 @@
-"""Pictures, with matplotlib from the ``plot`` extra; no other file names it."""
+"""A completed image cube before and after."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from tensormend.algebra import Array
-from tensormend.errors import InputError, MissingDependencyError
+from tensormend.errors import InputError
+from tensormend.plots.style import new_figure
 from tensormend.storage import atomic_write
 
-__all__ = ["require_matplotlib", "save_completion"]
+__all__ = ["save_completion"]
 
 HIDDEN = "#274060"  # a colour that no grey value can be taken for
 RECOVERED = "#c8553d"
 GAP = 3  # bands further apart than this are not joined
-
-
-def require_matplotlib() -> None:
-    """Raise `MissingDependencyError` unless pictures can be made."""
-    _new_figure((1.0, 1.0))
 
 
 def save_completion(
@@ -51,7 +47,7 @@ def save_completion(
             f"bands, got {original.shape}, {observed.shape} and {recovered.shape}"
         )
     numbers = np.arange(original.shape[2]) if bands is None else bands
-    figure = _new_figure((11.0, 6.0))
+    figure = new_figure((11.0, 6.0))
     grid = figure.add_gridspec(2, 1, height_ratios=(1.45, 1.0))
     images = grid[0].subgridspec(1, 4)
     axes = [figure.add_subplot(images[0, k]) for k in range(4)]
@@ -122,14 +118,3 @@ def _draw_spectrum(
     axis.set_xlim(numbers[0] - 2, numbers[-1] + 2)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
-
-
-def _new_figure(size: tuple[float, float]) -> Any:
-    """Return an empty figure that needs no display and leaves no global state behind."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed; pip install tensormend[plot]"
-        ) from error
-    return Figure(figsize=size, layout="constrained")
