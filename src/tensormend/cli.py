@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,10 @@ import tensormend as tm
 from tensormend.algebra import Array
 from tensormend.datasets import load_indian_pines
 from tensormend.errors import InputError, TensormendError
-from tensormend.plots import require_matplotlib, save_completion
+from tensormend.experiments.catalogue import EXPERIMENTS
+from tensormend.experiments.report import write_report
+from tensormend.experiments.runner import SCALES, load_records, run_experiment
+from tensormend.plots import require_matplotlib, save_completion, save_reproduction
 from tensormend.recover import METHODS
 
 __all__ = ["main"]
@@ -29,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "demo":
             _run_demo(arguments)
+        elif arguments.command == "reproduce":
+            return _run_reproduce(arguments)
         else:
             parser.print_help()
     except TensormendError as error:
@@ -59,7 +65,39 @@ def _make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--method", choices=list(METHODS), default="rgd", help="solver")
     demo.add_argument("--seed", type=int, default=0, help="seed of what is hidden")
     demo.add_argument("--max-iter", type=int, default=500, help="iteration limit")
+    _add_reproduce(commands)
     return parser
+
+
+def _add_reproduce(commands: Any) -> None:
+    reproduce = commands.add_parser(
+        "reproduce",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="run the experiments of the paper and draw their figures",
+        description="Run the experiments of the paper's section 4, keep the results as JSON lines "
+        "and draw the figures from these. A run that was interrupted goes on where it stopped.",
+    )
+    reproduce.add_argument(
+        "name",
+        choices=[*EXPERIMENTS, "all"],
+        metavar="NAME",
+        help=f"{', '.join(EXPERIMENTS)} or all",
+    )
+    reproduce.add_argument(
+        "--scale", choices=SCALES, default="smoke", help="minutes at small sizes, or the paper's"
+    )
+    reproduce.add_argument(
+        "--out", type=Path, default=Path("reproduction"), help="folder to write to"
+    )
+    reproduce.add_argument(
+        "--redraw", action="store_true", help="draw from the records that are there, run nothing"
+    )
+    reproduce.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="write the page on all experiments from the records",
+    )
 
 
 def _parse_rank(text: str) -> int | tuple[int, ...]:
@@ -70,6 +108,38 @@ def _parse_rank(text: str) -> int | tuple[int, ...]:
             f"expected a number such as 8 or one per mode such as 20,20,3, got {text!r}"
         ) from None
     return rank[0] if len(rank) == 1 else rank
+
+
+# the experiments of the paper
+
+
+def _run_reproduce(arguments: argparse.Namespace) -> int:
+    require_matplotlib()  # before the work, not after it
+    folder = _make_folder(arguments.out)
+    failures: list[str] = []
+    for name in EXPERIMENTS if arguments.name == "all" else (arguments.name,):
+        if not arguments.redraw:
+            try:
+                summary = run_experiment(
+                    EXPERIMENTS[name], arguments.scale, folder, stream=sys.stderr
+                )
+            except KeyboardInterrupt:
+                sys.stderr.write("\ntensormend: stopped; the same command goes on from here\n")
+                return 130
+            failures += summary.failures
+            sys.stdout.write(f"{name}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
+        records = load_records(name, arguments.scale, folder)
+        if not records:
+            sys.stdout.write(f"{name}: no records of scale {arguments.scale} in {folder}\n")
+            continue
+        for path in save_reproduction(name, records, folder):
+            sys.stdout.write(f"{name}: {path}\n")
+    if arguments.write is not None:
+        write_report(arguments.write, folder, arguments.scale)
+        sys.stdout.write(f"page: {arguments.write}\n")
+    for failure in failures:
+        sys.stderr.write(f"tensormend: failed: {failure}\n")
+    return 1 if failures else 0
 
 
 # the demo

@@ -80,7 +80,10 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 def _tabulate(records: Sequence[Record], varied: str) -> str:
     """Median iterations and seconds by method; in bold the least time of each row."""
     names = " | ".join(f"{method}: iterations, s" for method in METHODS)
-    rows = [f"| implementation | step | {varied} | {names} |", "|---|---|---|" + "---|" * len(METHODS)]
+    rows = [
+        f"| implementation | step | {varied} | {names} |",
+        "|---|---|---|" + "---|" * len(METHODS),
+    ]
     for (implementation, step, value), own in group(
         records, "implementation", "step", varied
     ).items():

@@ -45,9 +45,7 @@ def run(settings: Settings) -> dict[str, Any]:
     """Complete samples of the paper's conditioned tensor, and measure its condition numbers."""
     shape, rng = (settings["n"],) * 3, np.random.default_rng(settings["seed"])
     truth = conditioned_tucker(shape, settings["rank"], settings["kappa"], rng=rng)
-    problem = draw_completion(
-        shape, settings["rank"], settings["ratio"], rng, truth=truth
-    )
+    problem = draw_completion(shape, settings["rank"], settings["ratio"], rng, truth=truth)
     measured = [condition_number(truth.dense(), mode, settings["rank"]) for mode in range(3)]
     return {**run_completion(*problem, settings), "condition_numbers": measured}
 
@@ -70,7 +68,10 @@ def check_formula(records: Sequence[Record]) -> str:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate iterations and times over condition numbers."""
-    rows = ["| step | implementation | κ₂ | iterations | error | time |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| step | implementation | κ₂ | iterations | error | time |",
+        "|---|---|---|---|---|---|",
+    ]
     counts: dict[str, list[int]] = {}
     missed = []
     for key, own in group(records, "step", "implementation", "kappa").items():
@@ -82,9 +83,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
                 missed.append(f"κ₂ = {kappa} with the {step} step")
         error = results["trace"]["error"][-1]
         seconds = f"{median_seconds(own):.3g} s"
-        rows.append(
-            f"| {step} | {implementation} | {kappa} | {results['n_iter']} | {error:.1e} | {seconds} |"
-        )
+        found = f"{results['n_iter']} | {error:.1e} | {seconds}"
+        rows.append(f"| {step} | {implementation} | {kappa} | {found} |")
     ranges = "; ".join(
         f"{step} step {min(values)} to {max(values)} iterations" for step, values in counts.items()
     )
@@ -94,7 +94,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         "This is the stable performance that the paper reports."
         if stable
         else f"This is not as stable as the paper reports: the number of iterations varies by a "
-        f"factor of {spread:.2g}" + (f", and {', '.join(missed)} did not arrive." if missed else ".")
+        f"factor of {spread:.2g}"
+        + (f", and {', '.join(missed)} did not arrive." if missed else ".")
     )
     settings = records[0]["settings"]
     return {

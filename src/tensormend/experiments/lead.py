@@ -46,7 +46,10 @@ def run(settings: Settings) -> dict[str, Any]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate iterations and times, and see whether a smaller rank is faster."""
-    rows = ["| step | implementation | lead mode (rank) | iterations | time |", "|---|---|---|---|---|"]
+    rows = [
+        "| step | implementation | lead mode (rank) | iterations | time |",
+        "|---|---|---|---|---|",
+    ]
     counts: dict[str, list[float]] = {}
     times: dict[tuple[str, str], list[float]] = {}
     keys = ("step", "implementation", "order")
@@ -56,8 +59,12 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         if implementation == "kernels":
             counts.setdefault(step, []).append(results["n_iter"])
         times.setdefault((step, implementation), []).append(seconds)
-        count = str(results["n_iter"]) if results["reached"] else f"{results['n_iter']}, not reached"
-        rows.append(f"| {step} | {implementation} | {order[0]} ({rank}) | {count} | {seconds:.3g} s |")
+        count = (
+            str(results["n_iter"]) if results["reached"] else f"{results['n_iter']}, not reached"
+        )
+        rows.append(
+            f"| {step} | {implementation} | {order[0]} ({rank}) | {count} | {seconds:.3g} s |"
+        )
     sentences = [_compare(f"{step} step, iterations", values) for step, values in counts.items()]
     sentences += [
         _compare(f"{step} step, time, {implementation}", values)

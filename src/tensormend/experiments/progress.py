@@ -1,4 +1,4 @@
-"""Progress on the command line: a bar with the time left, or plain lines where there is no terminal."""
+"""Progress on the command line: a bar with the time left, or lines where there is no terminal."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,9 @@ from tensormend.experiments.traces import group
 
 __all__ = ["EXPERIMENT", "PAPER"]
 
-PAPER = {  # coefficients of n^d r: thresholding, step size; None where the paper leaves them open
+PAPER: dict[
+    str, tuple[Callable[[int], int | None], Callable[[int], int | None]]
+] = {  # coefficients of n^d r: thresholding, step size; None where the paper leaves them open
     "NIHT": (lambda _: None, lambda _: 2),
     "SeMPIHT": (lambda _: None, lambda _: 2),
     "RGD": (lambda d: d + 2, lambda d: d + 1),
@@ -41,7 +43,9 @@ def run(settings: Settings) -> dict[str, Any]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate counts beside formulas and name the differences."""
-    rows = ["| d | method | thresholding: counted | factorizations | paper | step: counted | paper |"]
+    rows = [
+        "| d | method | thresholding: counted | factorizations | paper | step: counted | paper |"
+    ]
     rows.append("|---|---|---|---|---|---|---|")
     differ = []
     for (order, name), (record,) in group(records, "order", "algorithm").items():

@@ -142,7 +142,7 @@ def median_seconds(records: Sequence[Record]) -> float:
 
 
 def median_trace(records: Sequence[Record]) -> tuple[Array, Array, Array]:
-    """Iterations, median seconds and errors of repeats of one run, which differ in time alone."""
+    """Return iterations, median seconds and errors of repeats, which differ in time alone."""
     traces = [record["results"]["trace"] for record in records]
     length = min(len(trace["error"]) for trace in traces)
     seconds = np.median([trace["seconds"][:length] for trace in traces], axis=0)

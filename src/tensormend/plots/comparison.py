@@ -11,7 +11,16 @@ from tensormend.experiments.comparison import VARIED
 from tensormend.experiments.runner import Record
 from tensormend.experiments.traces import group, median_seconds, median_trace
 from tensormend.plots.curves import TERMS
-from tensormend.plots.style import METHODS, STEP_LINES, mark, new_figure, set_caption, tidy
+from tensormend.plots.style import (
+    METHODS,
+    STEP_LINES,
+    format_power,
+    mark,
+    new_figure,
+    plain_log,
+    set_caption,
+    tidy,
+)
 
 __all__ = ["draw_comparison"]
 
@@ -35,7 +44,11 @@ def draw_comparison(records: Sequence[Record]) -> Any:
             where = _describe_place(runs[0], letter)
             title = f"{where}\n{TERMS[implementation]}"
             x = "time [s]" if letter == "a" else AXES[VARIED[letter]]
-            y = "relative error" if letter == "a" else f"time to {runs[0]['settings']['tol']:.0e} [s]"
+            y = (
+                "relative error"
+                if letter == "a"
+                else f"time to {format_power(runs[0]['settings']['tol'])} [s]"
+            )
             tidy(panel, title=title, x=x, y=y, letter=letter)
     handles, labels = rows[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9)
@@ -63,7 +76,9 @@ def _draw_times(panel: Any, records: Sequence[Record], varied: str) -> None:
         panel.plot(x, np.where(arrived, seconds, np.nan), **style)
         if not arrived.all():
             panel.plot(x[~arrived], seconds[~arrived], "x", color=style["color"], ms=9, mew=2)
-    panel.set_yscale("log")
+    plain_log(panel)
+    if np.issubdtype(x.dtype, np.integer):
+        panel.set_xticks(x)
 
 
 def _face(step: str) -> dict[str, str]:
@@ -82,7 +97,7 @@ def _describe_place(record: Record, letter: str) -> str:
 def _caption(records: Sequence[Record]) -> str:
     machine = records[0]["machine"]
     n_again = 1 + max(r["settings"].get("problem", r["settings"].get("repeat")) for r in records)
-    shares = f"{machine['blas_threads']} BLAS threads (dense), {machine['threads']} kernel threads"
+    shares = f"threads: {machine['blas_threads']} of BLAS (dense), {machine['threads']} (kernels)"
     median = f"medians of {n_again}" if n_again > 1 else "one timing each"
     limit = records[0]["settings"]["max_iter"]
     return f"{median}; {shares}; crosses: not within {limit} iterations."

@@ -9,7 +9,7 @@ from tensormend.algebra import Array
 from tensormend.experiments.condition import check_formula
 from tensormend.experiments.runner import Record
 from tensormend.experiments.traces import group, median_trace
-from tensormend.plots.style import LINES, METHODS, mark, new_figure, set_caption, tidy
+from tensormend.plots.style import LINES, METHODS, format_power, mark, new_figure, set_caption, tidy
 
 __all__ = ["TERMS", "draw_condition", "draw_lead", "draw_noise"]
 
@@ -25,12 +25,14 @@ def draw_noise(records: Sequence[Record]) -> Any:
     for letter, panel, ((implementation,), own) in zip("ab", panels, parts.items(), strict=False):
         for line, ((method, snr), runs) in enumerate(group(own, "method", "snr").items()):
             _, seconds, errors = median_trace(runs)
-            style = dict(METHODS[method])
-            style["label"] = style["label"] if snr == own[0]["settings"]["snr"] else None
+            label = METHODS[method]["label"] if snr == own[0]["settings"]["snr"] else None
+            style = {**METHODS[method], "label": label}
             _draw_curve(panel, seconds, errors, line, style)
             if method == "sm-qrgd":
-                where = {"xytext": (0, -11), "textcoords": "offset points"}
-                panel.annotate(f"{snr} dB", (seconds[-1], errors[-1]), fontsize=8, **where)
+                where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+                panel.annotate(
+                    f"{snr} dB", (1, errors[-1]), (3, 0), va="center", fontsize=8, **where
+                )
         panel.set_yscale("log")
         tidy(panel, title=TERMS[implementation], x="time [s]", y=ERROR, letter=letter)
         panel.legend()
@@ -47,8 +49,8 @@ def draw_lead(records: Sequence[Record]) -> Any:
     """Curves of the three lead modes."""
     settings = records[0]["settings"]
     caption = (
-        f"n = {settings['n']}, r = {tuple(settings['rank'])}, ρ = {settings['ratio']}, to an error of "
-        f"{settings['tol']:.0e}; {_repeats(records)}"
+        f"n = {settings['n']}, r = {tuple(settings['rank'])}, ρ = {settings['ratio']}, to an error "
+        f"of {format_power(settings['tol'])}; {_repeats(records)}"
     )
     labels = {
         order: f"mode {order[0]}, rank {settings['rank'][order[0]]}, order {list(order)}"
@@ -64,9 +66,9 @@ def draw_condition(records: Sequence[Record]) -> Any:
     settings = records[0]["settings"]
     caption = (
         f"n = {settings['n']}, r = {settings['rank']}, ρ = {settings['ratio']}, to an error of "
-        f"{settings['tol']:.0e}; {_repeats(records)}\nMeasured: {check_formula(records)}."
+        f"{format_power(settings['tol'])}; {_repeats(records)}\nMeasured: {check_formula(records)}."
     )
-    labels = {(kappa): f"κ₂ = {kappa}" for (kappa,) in group(records, "kappa")}
+    labels = {kappa: f"κ₂ = {kappa}" for (kappa,) in group(records, "kappa")}
     figure = _draw_steps(records, "kappa", labels)
     set_caption(figure, "SM-QRGD with different condition numbers of the second mode", caption)
     return figure
@@ -91,16 +93,16 @@ def _draw_steps(records: Sequence[Record], key: str, labels: Mapping[Any, str]) 
                 style = {**LINES[line % len(LINES)], "label": labels[value]}
                 _draw_curve(panel, pick(counts, seconds), errors, line, style)
             panel.set_yscale("log")
-            what = f"{step} step" if unit == "iteration" else f"{step} step, {TERMS[implementation]}"
+            what = (
+                f"{step} step" if unit == "iteration" else f"{step} step, {TERMS[implementation]}"
+            )
             y = ERROR if panel is row[0] else ""
             tidy(panel, title=what, x=unit, y=y, letter=next(letters))
     rows[0, 0].legend(fontsize=8)
     return figure
 
 
-def _draw_curve(
-    panel: Any, x: Array, errors: Array, line: int, style: Mapping[str, Any]
-) -> None:
+def _draw_curve(panel: Any, x: Array, errors: Array, line: int, style: Mapping[str, Any]) -> None:
     panel.plot(x, errors, markevery=mark(len(x), line).tolist(), **style)
 
 

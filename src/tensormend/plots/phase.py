@@ -49,8 +49,8 @@ def _caption(records: Sequence[Record]) -> str:
     full = sum(r["results"]["n_trials"] == settings["trials"] for r in records)
     return (
         f"n = {settings['n']}; success: true relative error at most 1e-5 within "
-        f"{settings['max_iter']} iterations; normalized step.\n{settings['trials']} trials where the "
-        f"first {settings['first']} disagree (dots, {full} of {len(records)} cells), else "
+        f"{settings['max_iter']} iterations; normalized step.\n{settings['trials']} trials where "
+        f"the first {settings['first']} disagree (dots, {full} of {len(records)} cells), else "
         f"{settings['first']}. Crosses: rate 1/2, interpolated; line: fit."
     )
 
@@ -83,7 +83,7 @@ def _draw_map(panel: Any, records: Sequence[Record]) -> Any:
             ha="right",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2},
         )
-    panel.set(xlim=limits[0], ylim=limits[1])
+    panel.set(xlim=limits[0], ylim=limits[1], xticks=ranks)
     return image
 
 
@@ -96,7 +96,7 @@ def _draw_boundaries(panel: Any, methods: dict[str, list[Record]]) -> None:
     n = everything[0]["settings"]["n"]
     ranks, ratios, _ = success_map(everything)
     panel.plot(ranks, _least_ratios(ranks, n), color="0.5", ls=":", label="degrees of freedom")
-    panel.set_ylim(0, ratios[-1])
+    panel.set(ylim=(0, ratios[-1]), xticks=ranks)
     panel.legend(fontsize=8)
 
 

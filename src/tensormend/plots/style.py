@@ -18,9 +18,11 @@ __all__ = [
     "LINES",
     "METHODS",
     "STEP_LINES",
+    "format_power",
     "house_style",
     "mark",
     "new_figure",
+    "plain_log",
     "require_matplotlib",
     "save_figure",
     "set_caption",
@@ -45,7 +47,7 @@ METHODS: Final = {
 }
 STEP_LINES: Final = {"constant": (0, (4, 2)), "normalized": "solid"}
 
-SETTINGS: Final = {
+SETTINGS: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.spines.top": False,
@@ -83,7 +85,7 @@ def house_style() -> Iterator[None]:
     require_matplotlib()
     from matplotlib import rc_context
 
-    with rc_context(dict(SETTINGS)):
+    with rc_context(SETTINGS):
         yield
 
 
@@ -115,3 +117,23 @@ def tidy(axis: Any, *, title: str = "", x: str = "", y: str = "", letter: str = 
     axis.set_title(f"({letter}) {title}" if letter else title, loc="left")
     axis.set_xlabel(x)
     axis.set_ylabel(y)
+
+
+def plain_log(panel: Any) -> None:
+    """Make the vertical axis logarithmic with plain numbers, also where it spans no decade."""
+
+    def name(value: float, _: object) -> str:
+        return f"{value:g}" if f"{value:e}"[0] in "125" else ""
+
+    panel.set_yscale("log")
+    panel.yaxis.set_major_formatter(name)
+    panel.yaxis.set_minor_formatter(name)
+
+
+def format_power(value: float) -> str:
+    """Write a tolerance as people do.
+
+    >>> format_power(1e-5)
+    '1e-5'
+    """
+    return f"{value:.0e}".replace("e-0", "e-")

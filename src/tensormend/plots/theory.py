@@ -15,7 +15,7 @@ __all__ = ["draw_table1", "draw_theorems"]
 
 
 def draw_table1(records: Sequence[Record]) -> Any:
-    """Counted coefficients of ``n^d r`` as bars, the paper's as diamonds."""
+    """Draw counted coefficients of ``n^d r`` as bars, the paper's as diamonds."""
     orders = group(records, "order")
     figure = new_figure((10.0, 2.4 * len(orders) + 1.2))
     rows = figure.subplots(len(orders), 2, squeeze=False, sharex=True)
@@ -49,9 +49,10 @@ def _draw_bars(panel: Any, records: Sequence[Record], names: list[str], what: st
     panel.invert_yaxis()
     panel.set_xlim(0, 8)
     panel.grid(visible=False, axis="y")
+    panel.set_axisbelow(True)
     for place, record in zip(places, records, strict=True):
         size, order = record["results"][what], record["settings"]["order"]
-        note = f"{size:.3g}"
+        note = f"{size:.3g} $n^{order} r$"
         if what == "threshold":
             note += _factorizations(record["results"], order)
         right = max(size, record["results"][f"paper_{what}"] or 0)
@@ -67,7 +68,7 @@ def _factorizations(found: dict[str, float], order: int) -> str:
 
 
 def draw_theorems(records: Sequence[Record]) -> Any:
-    """A row a step, a column a number of measurements; errors of all trials under their bound."""
+    """Draw a row a step, a column a number of measurements; errors of all trials under their bound."""
     steps, sizes = group(records, "step"), group(records, "size")
     figure = new_figure((3.6 * len(sizes) + 0.4, 3.5 * len(steps) + 0.8))
     rows = figure.subplots(len(steps), len(sizes), squeeze=False, sharey=True)
@@ -83,12 +84,12 @@ def draw_theorems(records: Sequence[Record]) -> Any:
             title = f"{step} step, m = {_format_size(size)}"
             y = "relative error" if panel is row[0] else ""
             tidy(panel, title=title, x="iteration", y=y, letter=next(letters))
-    rows[0, 0].set_ylim(1e-17, 1e3)
+    rows[0, 0].set_ylim(1e-17, 1e6)
     shape = " x ".join(map(str, records[0]["settings"]["shape"]))
     n_trials = 1 + max(record["settings"]["trial"] for record in records)
     caption = (
-        f"SM-QRGD, {shape}, m Gaussian measurements, {n_trials} trials: every true error (thin), the "
-        "largest bound of the theorem (dashed).\nR lies between the estimate from below and the "
+        f"SM-QRGD, {shape}, m Gaussian measurements, {n_trials} trials: every true error (thin), "
+        "the largest bound of the theorem (dashed).\nR lies between the estimate from below and the "
         "extreme eigenvalues of A*A; the bound takes the latter."
     )
     set_caption(figure, "True errors and the bounds of the theorems", caption)
@@ -117,8 +118,11 @@ def _draw_bounds(panel: Any, records: Sequence[Record]) -> None:
         word = word if inside else "outside"
         notes.append(f"r = {rank}: {low:.2g} ≤ R ≤ {high:.2g}, needs {needed:.2g}: {word}")
     panel.set_yscale("log")
-    panel.legend(fontsize=7.5, loc="center right")
-    panel.text(0.98, 0.98, "\n".join(notes), transform=panel.transAxes, ha="right", va="top", fontsize=7)
+    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.legend(fontsize=7.5, loc="lower left")
+    panel.text(
+        0.98, 0.98, "\n".join(notes), transform=panel.transAxes, ha="right", va="top", fontsize=7
+    )
 
 
 def _format_size(size: int) -> str:
