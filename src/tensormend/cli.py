@@ -87,7 +87,7 @@ def _add_reproduce(commands: Any) -> None:
         "--scale", choices=SCALES, default="smoke", help="minutes at small sizes, or the paper's"
     )
     reproduce.add_argument(
-        "--out", type=Path, default=Path("reproduction"), help="folder to write to"
+        "--out", type=Path, default=Path("reproduction-output"), help="folder to write to"
     )
     reproduce.add_argument(
         "--redraw", action="store_true", help="draw from the records that are there, run nothing"

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from tensormend.experiments.runner import Experiment, Record, Scale, Settings
 from tensormend.experiments.traces import (
     IMPLEMENTATIONS,
@@ -109,19 +111,20 @@ def _judge(records: Sequence[Record], varied: str) -> str:
     lines = []
     for (implementation, step), own in group(records, "implementation", "step").items():
         places = group(own, varied)
-        factors: dict[str, list[float]] = {}
+        factors: dict[str, list[tuple[float, float]]] = {}
         firsts = 0
         for runs in places.values():
-            times = {m: median_seconds(r) for (m,), r in group(runs, "method").items()}
-            if "sm-qrgd" not in times:
+            found = {m: _median_effort(r) for (m,), r in group(runs, "method").items()}
+            if "sm-qrgd" not in found:
                 continue
-            firsts += min(times, key=times.__getitem__) == "sm-qrgd"
-            for method in times.keys() - {"sm-qrgd"}:
-                factors.setdefault(method, []).append(times[method] / times["sm-qrgd"])
+            firsts += min(found, key=lambda name: found[name][1]) == "sm-qrgd"
+            count, seconds = found.pop("sm-qrgd")
+            for method, effort in found.items():
+                factors.setdefault(method, []).append((effort[0] / count, effort[1] / seconds))
         spans = ", ".join(
-            f"{method} {_span(factors[method])} times the time of SM-QRGD"
-            for method in METHODS
-            if method in factors
+            f"{method} takes {_span([f[0] for f in values])} of its iterations and "
+            f"{_span([f[1] for f in values])} of its time"
+            for method, values in factors.items()
         )
         agrees = (
             "as the paper says"
@@ -131,8 +134,26 @@ def _judge(records: Sequence[Record], varied: str) -> str:
             else "the paper says everywhere"
         )
         where = f"SM-QRGD fastest at {firsts} of {len(places)} ({agrees})"
-        lines.append(f"* {implementation}, {step} step: {where}; {spans}.")
+        lines.append(f"* {implementation}, {step} step: {where}; {spans}.{_growth(own, varied)}")
     return "\n".join(lines)
+
+
+def _median_effort(records: Sequence[Record]) -> tuple[float, float]:
+    """Median number of iterations and of seconds."""
+    counts = [record["results"]["n_iter"] for record in records]
+    return float(np.median(counts)), median_seconds(records)
+
+
+def _growth(records: Sequence[Record], varied: str) -> str:
+    """Say by which factor the time of each method varies over a panel: its sensitivity."""
+    growth = {}
+    for (method,), own in group(records, "method").items():
+        times = [median_seconds(runs) for runs in group(own, varied).values()]
+        growth[method] = max(times) / min(times)
+    if max(growth.values()) == 1:
+        return ""
+    listed = ", ".join(f"{method} {factor:.2g}" for method, factor in growth.items())
+    return f" Longest over shortest time in the panel: {listed}."
 
 
 def _span(values: Sequence[float]) -> str:

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array
-from tensormend.experiments.phase import fit_boundary, success_map
+from tensormend.experiments.phase import fit_boundary, least_ratios, success_map
 from tensormend.experiments.runner import Record
 from tensormend.experiments.traces import group
 from tensormend.plots.style import METHODS, new_figure, set_caption, tidy
-from tensormend.tucker import degrees_of_freedom
 
 __all__ = ["draw_phase"]
 
@@ -95,10 +93,6 @@ def _draw_boundaries(panel: Any, methods: dict[str, list[Record]]) -> None:
     everything = [record for own in methods.values() for record in own]
     n = everything[0]["settings"]["n"]
     ranks, ratios, _ = success_map(everything)
-    panel.plot(ranks, _least_ratios(ranks, n), color="0.5", ls=":", label="degrees of freedom")
+    panel.plot(ranks, least_ratios(ranks, n), color="0.5", ls=":", label="degrees of freedom")
     panel.set(ylim=(0, ratios[-1]), xticks=ranks)
     panel.legend(fontsize=8)
-
-
-def _least_ratios(ranks: Array, n: int) -> Array:
-    return np.asarray([degrees_of_freedom((n,) * 3, (int(r),) * 3) / n**3 for r in ranks])

@@ -68,7 +68,7 @@ def _factorizations(found: dict[str, float], order: int) -> str:
 
 
 def draw_theorems(records: Sequence[Record]) -> Any:
-    """Draw a row a step, a column a number of measurements; errors of all trials under their bound."""
+    """Draw a row a step and a column a number of measurements: all errors under their bound."""
     steps, sizes = group(records, "step"), group(records, "size")
     figure = new_figure((3.6 * len(sizes) + 0.4, 3.5 * len(steps) + 0.8))
     rows = figure.subplots(len(steps), len(sizes), squeeze=False, sharey=True)
@@ -89,8 +89,8 @@ def draw_theorems(records: Sequence[Record]) -> Any:
     n_trials = 1 + max(record["settings"]["trial"] for record in records)
     caption = (
         f"SM-QRGD, {shape}, m Gaussian measurements, {n_trials} trials: every true error (thin), "
-        "the largest bound of the theorem (dashed).\nR lies between the estimate from below and the "
-        "extreme eigenvalues of A*A; the bound takes the latter."
+        "the largest bound of the theorem (dashed).\nR lies between the estimate from below and "
+        "the extreme eigenvalues of A*A; the bound takes the latter."
     )
     set_caption(figure, "True errors and the bounds of the theorems", caption)
     return figure
