@@ -17,7 +17,7 @@ from tensormend.experiments.runner import Experiment, Record, Scale, Settings
 from tensormend.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
-    draw_completion,
+    draw_again,
     group,
     median_seconds,
     run_completion,
@@ -60,8 +60,7 @@ def _places(paper: bool) -> Iterator[tuple[str, Settings]]:
 
 def run(settings: Settings) -> dict[str, Any]:
     """Complete samples with one method and step."""
-    shape = (settings["n"],) * 3
-    problem = draw_completion(shape, settings["rank"], settings["ratio"], settings["seed"])
+    problem = draw_again(settings["n"], settings["rank"], settings["ratio"], settings["seed"])
     return run_completion(*problem, settings)
 
 

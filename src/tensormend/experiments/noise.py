@@ -11,7 +11,7 @@ from typing import Any
 from tensormend.experiments.runner import Experiment, Record, Scale, Settings
 from tensormend.experiments.traces import (
     IMPLEMENTATIONS,
-    draw_completion,
+    draw_again,
     group,
     median_trace,
     run_completion,
@@ -38,10 +38,8 @@ def grid(scale: Scale) -> Iterator[Settings]:
 
 def run(settings: Settings) -> dict[str, Any]:
     """Complete noisy samples."""
-    shape = (settings["n"],) * 3
-    problem = draw_completion(
-        shape, settings["rank"], settings["ratio"], settings["seed"], snr=settings["snr"]
-    )
+    keys = ("n", "rank", "ratio", "seed", "snr")
+    problem = draw_again(*(settings[key] for key in keys))
     return run_completion(*problem, settings)
 
 

@@ -88,7 +88,7 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             tol_change=0,
             tol_error=SUCCESS,
             stall=1e-3,
-            patience=20,
+            patience=50,
             max_iter=settings["max_iter"],
             callback=lambda now: _is_hopeless(now, settings["max_iter"]),
             threads=1,

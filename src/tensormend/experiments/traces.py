@@ -7,6 +7,7 @@ Both leave the computation of errors off the clock.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -24,6 +25,7 @@ from tensormend.tucker import Tucker
 __all__ = [
     "IMPLEMENTATIONS",
     "STEPS",
+    "draw_again",
     "draw_completion",
     "group",
     "median_seconds",
@@ -48,17 +50,37 @@ def draw_completion(
     rng: int | np.random.Generator,
     *,
     truth: Tucker | None = None,
-    snr: float | None = None,
     threads: int | None = None,
 ) -> tuple[Tucker, Sampling, Array]:
     """Draw the paper's random tensor and samples of it: the truth, the operator, the data."""
     rng = np.random.default_rng(rng)
     truth = gaussian_tucker(shape, rank, rng=rng) if truth is None else truth
     operator = Sampling(shape, sample_indices(shape, ratio, rng=rng), threads=threads)
-    y = operator.forward(truth)
+    return truth, operator, operator.forward(truth)
+
+
+def draw_again(
+    n: int, rank: int | Sequence[int], ratio: float, seed: int, snr: float | None = None
+) -> tuple[Tucker, Sampling, Array]:
+    """Do as `draw_completion` for a cube, without drawing what the cell before has drawn.
+
+    The operator is made anew, so that no cell finds anything prepared by another. ``snr`` adds
+    noise.
+    """
+    truth, indices, y = _draw_cube(n, tuple(np.atleast_1d(rank).tolist()), ratio, seed, snr)
+    return truth, Sampling(truth.shape, indices), y
+
+
+@functools.lru_cache(maxsize=1)
+def _draw_cube(
+    n: int, rank: tuple[int, ...], ratio: float, seed: int, snr: float | None
+) -> tuple[Tucker, Array, Array]:
+    rng = np.random.default_rng(seed)
+    ranks = rank if len(rank) > 1 else rank[0]
+    truth, operator, y = draw_completion((n,) * 3, ranks, ratio, rng)
     if snr is not None:
         y = add_noise(y, noise_level(truth, snr), rng=rng)
-    return truth, operator, y
+    return truth, np.asarray(operator.indices), y
 
 
 def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settings) -> Record:
