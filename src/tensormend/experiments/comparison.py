@@ -8,7 +8,7 @@ rank of panel d and the grids; here 0.3 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -89,10 +89,20 @@ def _tabulate(records: Sequence[Record], varied: str) -> str:
         records, "implementation", "step", varied
     ).items():
         by_method = {method: runs for (method,), runs in group(own, "method").items()}
-        best = min(by_method, key=lambda name: median_seconds(by_method[name]))
+        best = _fastest({name: runs for name, runs in by_method.items() if _arrived(runs)})
         cells = [_cell(by_method.get(method, []), method == best) for method in METHODS]
         rows.append(f"| {implementation} | {step} | {value} | {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def _arrived(records: Sequence[Record]) -> bool:
+    return all(record["results"]["reached"] for record in records)
+
+
+def _fastest(by_method: Mapping[str, Sequence[Record]]) -> str | None:
+    """Name the method of least median time, if there is any."""
+    times = {name: median_seconds(records) for name, records in by_method.items()}
+    return min(times, key=times.__getitem__) if times else None
 
 
 def _cell(records: Sequence[Record], is_best: bool) -> str:
@@ -106,23 +116,26 @@ def _cell(records: Sequence[Record], is_best: bool) -> str:
 
 
 def _judge(records: Sequence[Record], varied: str) -> str:
-    """Say, for each implementation and step, how often SM-QRGD was fastest and by how much."""
+    """Say, for each implementation and step, how often SM-QRGD was fastest and by how much.
+
+    Methods that did not arrive are left out.
+    """
     lines = []
     for (implementation, step), own in group(records, "implementation", "step").items():
         places = group(own, varied)
         factors: dict[str, list[tuple[float, float]]] = {}
         firsts = 0
         for runs in places.values():
-            found = {m: _median_effort(r) for (m,), r in group(runs, "method").items()}
-            if "sm-qrgd" not in found:
+            arrived = {m: r for (m,), r in group(runs, "method").items() if _arrived(r)}
+            if "sm-qrgd" not in arrived:
                 continue
-            firsts += min(found, key=lambda name: found[name][1]) == "sm-qrgd"
-            count, seconds = found.pop("sm-qrgd")
-            for method, effort in found.items():
+            firsts += _fastest(arrived) == "sm-qrgd"
+            count, seconds = _median_effort(arrived.pop("sm-qrgd"))
+            for method, effort in ((m, _median_effort(r)) for m, r in arrived.items()):
                 factors.setdefault(method, []).append((effort[0] / count, effort[1] / seconds))
         spans = ", ".join(
-            f"{method} takes {_span([f[0] for f in values])} of its iterations and "
-            f"{_span([f[1] for f in values])} of its time"
+            f"{method} takes {_span([f[0] for f in values])} times its iterations and "
+            f"{_span([f[1] for f in values])} times its time"
             for method, values in factors.items()
         )
         agrees = (
@@ -133,7 +146,8 @@ def _judge(records: Sequence[Record], varied: str) -> str:
             else "the paper says everywhere"
         )
         where = f"SM-QRGD fastest at {firsts} of {len(places)} ({agrees})"
-        lines.append(f"* {implementation}, {step} step: {where}; {spans}.{_growth(own, varied)}")
+        ending = f"{spans}.{_growth(own, varied)}" if spans else "no other method arrived with it."
+        lines.append(f"* {implementation}, {step} step: {where}; {ending}")
     return "\n".join(lines)
 
 
@@ -156,8 +170,8 @@ def _growth(records: Sequence[Record], varied: str) -> str:
 
 
 def _span(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:.2f}" if len(values) == 1 else f"{low:.2f} to {high:.2f}"
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 EXPERIMENT = Experiment(
