@@ -328,7 +328,7 @@ def test_the_triangle_stands_for_a_gaussian_matrix() -> None:
 
 
 def test_a_broken_bound_would_be_noticed() -> None:
-    found = {"error": [9.0, 0.5, 0.2, 1e-15], "bound": [0.1, 1.0, 0.1, 1e-16]}
+    found = {"error": [9.0, 0.5, 0.2, 1e-15], "bound": [0.1, 1.0, 0.1, 1e-16, 0.0]}
     assert theorems.count_above(found) == 1
 
 

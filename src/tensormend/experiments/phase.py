@@ -40,13 +40,13 @@ def grid(scale: Scale) -> Iterator[Settings]:
     """Ranks and ratios about the boundary; ``first`` trials, and all only where these disagree."""
     paper = scale == "paper"
     ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
-    ratios = np.arange(1, 11) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
+    ratios = np.arange(1, 13) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
     size = {"n": 100, "first": 10, "trials": 100} if paper else {"n": 20, "first": 2, "trials": 4}
     for ratio in ratios:
         for rank in ranks:
             for method in STARTS:
                 place = {"rank": rank, "ratio": round(float(ratio), 4)}
-                yield {"method": method, **place, **size, "max_iter": 500 if paper else 200}
+                yield {"method": method, **place, **size, "max_iter": 400 if paper else 200}
 
 
 def run(settings: Settings) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tensormend.plots.style import (
     new_figure,
     plain_log,
     set_caption,
+    set_legend,
     tidy,
 )
 
@@ -50,8 +51,7 @@ def draw_comparison(records: Sequence[Record]) -> Any:
                 else f"time to {format_power(runs[0]['settings']['tol'])} [s]"
             )
             tidy(panel, title=title, x=x, y=y, letter=letter)
-    handles, labels = rows[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9)
+    set_legend(figure, rows[0, 0], "Comparison of methods")
     set_caption(figure, "", _caption(records))
     return figure
 

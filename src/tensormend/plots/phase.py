@@ -94,5 +94,5 @@ def _draw_boundaries(panel: Any, methods: dict[str, list[Record]]) -> None:
     n = everything[0]["settings"]["n"]
     ranks, ratios, _ = success_map(everything)
     panel.plot(ranks, least_ratios(ranks, n), color="0.5", ls=":", label="degrees of freedom")
-    panel.set(ylim=(0, ratios[-1]), xticks=ranks)
+    panel.set(ylim=(0, 1.4 * ratios[-1]), xticks=ranks)
     panel.legend(fontsize=8)

@@ -26,6 +26,7 @@ __all__ = [
     "require_matplotlib",
     "save_figure",
     "set_caption",
+    "set_legend",
     "tidy",
 ]
 
@@ -104,6 +105,15 @@ def set_caption(figure: Any, title: str, caption: str) -> None:
     """Put a title above a figure and what was run below it."""
     figure.suptitle(title, fontsize=12, fontweight="bold")
     figure.supxlabel(caption, fontsize=8.5, color="0.25")
+
+
+def set_legend(figure: Any, panel: Any, title: str) -> None:
+    """Put the legend of one panel, which holds for all, above a figure under its title."""
+    handles, labels = panel.get_legend_handles_labels()
+    legend = figure.legend(
+        handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, title=title
+    )
+    legend.get_title().set(fontsize=12, fontweight="bold")
 
 
 def mark(length: int, line: int = 0, n_marks: int = 6) -> Array:

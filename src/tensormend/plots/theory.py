@@ -9,7 +9,7 @@ import numpy as np
 
 from tensormend.experiments.runner import Record
 from tensormend.experiments.traces import group
-from tensormend.plots.style import LINES, new_figure, set_caption, tidy
+from tensormend.plots.style import LINES, new_figure, set_caption, set_legend, tidy
 
 __all__ = ["draw_table1", "draw_theorems"]
 
@@ -85,6 +85,7 @@ def draw_theorems(records: Sequence[Record]) -> Any:
             y = "relative error" if panel is row[0] else ""
             tidy(panel, title=title, x="iteration", y=y, letter=next(letters))
     rows[0, 0].set_ylim(1e-17, 1e6)
+    set_legend(figure, rows[0, 0], "True errors and the bounds of the theorems")
     shape = " x ".join(map(str, records[0]["settings"]["shape"]))
     n_trials = 1 + max(record["settings"]["trial"] for record in records)
     caption = (
@@ -92,7 +93,7 @@ def draw_theorems(records: Sequence[Record]) -> Any:
         "the largest bound of the theorem (dashed).\nR lies between the estimate from below and "
         "the extreme eigenvalues of A*A; the bound takes the latter."
     )
-    set_caption(figure, "True errors and the bounds of the theorems", caption)
+    set_caption(figure, "", caption)
     return figure
 
 
@@ -107,9 +108,8 @@ def _draw_bounds(panel: Any, records: Sequence[Record]) -> None:
             panel.plot(errors, lw=0.8, ms=3, alpha=0.7, markevery=every, label=label, **style)
         inside = [found for found in results if found["certain"] < found["needed"]]
         if inside:
-            length = max(len(found["bound"]) for found in inside)
             worst = max(inside, key=lambda found: found["gamma"])
-            bound = np.asarray(worst["bound"][1:length], dtype=float)
+            bound = np.asarray(worst["bound"][1:], dtype=float)
             x = np.arange(1, len(bound) + 1)
             panel.plot(x, bound, color=style["color"], ls="--", lw=2, label=f"bound, r = {rank}")
         low, high = (max(found[key] for found in results) for key in ("estimate", "certain"))
@@ -119,7 +119,6 @@ def _draw_bounds(panel: Any, records: Sequence[Record]) -> None:
         notes.append(f"r = {rank}: {low:.2g} ≤ R ≤ {high:.2g}, needs {needed:.2g}: {word}")
     panel.set_yscale("log")
     panel.xaxis.get_major_locator().set_params(integer=True)
-    panel.legend(fontsize=7.5, loc="lower left")
     panel.text(
         0.98, 0.98, "\n".join(notes), transform=panel.transAxes, ha="right", va="top", fontsize=7
     )
