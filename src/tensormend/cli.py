@@ -23,6 +23,7 @@ from tensormend.recover import METHODS
 __all__ = ["main"]
 
 DEAD = 0.1  # share of the image columns lost in each band
+SHOWN_FAILURES = 5
 SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
 
 
@@ -137,8 +138,11 @@ def _run_reproduce(arguments: argparse.Namespace) -> int:
     if arguments.write is not None:
         write_report(arguments.write, folder, arguments.scale)
         sys.stdout.write(f"page: {arguments.write}\n")
-    for failure in failures:
+    for failure in failures[:SHOWN_FAILURES]:
         sys.stderr.write(f"tensormend: failed: {failure}\n")
+    if len(failures) > SHOWN_FAILURES:
+        rest = len(failures) - SHOWN_FAILURES
+        sys.stderr.write(f"tensormend: {rest} more failed; the records in {folder} name them\n")
     return 1 if failures else 0
 
 

@@ -128,7 +128,7 @@ def run_cells(
     """Yield every cell with its outcome as it ends; an exception in a cell is an outcome too."""
     if processes <= 1:
         for settings in cells:
-            with threadpool_limits(limits=None if experiment.timed else 1, user_api="blas"):
+            with _blas_threads(experiment.timed):
                 outcome = _attempt(experiment.run, settings)
             yield settings, outcome
         return
@@ -148,9 +148,14 @@ def run_cells(
         raise
 
 
+def _blas_threads(timed: bool) -> threadpool_limits:
+    """Leave BLAS as the environment sets it while times are taken, and else give it one thread."""
+    return threadpool_limits(limits=None if timed else 1, user_api="blas")
+
+
 def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
-    threadpool_limits(limits=1, user_api="blas")
+    _blas_threads(timed=False)
 
 
 def _attempt(run: Callable[[Settings], Mapping[str, Any]], settings: Settings) -> Record:
@@ -172,7 +177,8 @@ def _rounded(value: Any) -> Any:
 
 def _describe_run(timed: bool, processes: int) -> dict[str, Any]:
     machine = describe_machine(importlib.metadata.version("tensormend"))
-    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    with _blas_threads(timed):
+        pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     alone = {"blas_threads": max(pools, default=1), "processes": 1}
     beside = {"threads": 1, "blas_threads": 1, "processes": processes}
     return {**machine, **(alone if timed else beside)}
