@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,17 @@ from tensormend.bench.runner import BUDGET, Runner
 from tensormend.bench.suite import SECTIONS, SUITES, run_suite
 from tensormend.datasets import load_indian_pines
 from tensormend.errors import InputError, TensormendError
-from tensormend.plots import require_matplotlib, save_completion
+from tensormend.experiments.catalogue import EXPERIMENTS
+from tensormend.experiments.report import write_report
+from tensormend.experiments.runner import SCALES, load_records, run_experiment
+from tensormend.plots import require_matplotlib, save_completion, save_reproduction
 from tensormend.records import describe_machine
 from tensormend.recover import METHODS
 
 __all__ = ["main"]
 
 DEAD = 0.1  # share of the image columns lost in each band
+SHOWN_FAILURES = 5
 SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
 
 
@@ -36,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _run_demo(arguments)
         elif arguments.command == "bench":
             _run_bench(arguments)
+        elif arguments.command == "reproduce":
+            return _run_reproduce(arguments)
         else:
             parser.print_help()
     except TensormendError as error:
@@ -67,6 +74,7 @@ def _make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, help="seed of what is hidden")
     demo.add_argument("--max-iter", type=int, default=500, help="iteration limit")
     _add_bench(commands)
+    _add_reproduce(commands)
     return parser
 
 
@@ -118,6 +126,37 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bench.add_argument("--write", type=Path, metavar="PAGE", help="write the page here as well")
     bench.add_argument(
         "--redraw", type=Path, metavar="RECORDS", help="run nothing, draw the page of these records"
+    )
+
+
+def _add_reproduce(commands: Any) -> None:
+    reproduce = commands.add_parser(
+        "reproduce",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="run the experiments of the paper and draw their figures",
+        description="Run the experiments of the paper's section 4, keep the results as JSON lines "
+        "and draw the figures from these. A run that was interrupted goes on where it stopped.",
+    )
+    reproduce.add_argument(
+        "name",
+        choices=[*EXPERIMENTS, "all"],
+        metavar="NAME",
+        help=f"{', '.join(EXPERIMENTS)} or all",
+    )
+    reproduce.add_argument(
+        "--scale", choices=SCALES, default="smoke", help="minutes at small sizes, or the paper's"
+    )
+    reproduce.add_argument(
+        "--out", type=Path, default=Path("reproduction-output"), help="folder to write to"
+    )
+    reproduce.add_argument(
+        "--redraw", action="store_true", help="draw from the records that are there, run nothing"
+    )
+    reproduce.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="write the page on all experiments from the records",
     )
 
 
@@ -173,6 +212,41 @@ def _run_bench(arguments: argparse.Namespace) -> None:
 
 def _note(line: str) -> None:
     sys.stderr.write(line + "\n")
+
+
+# the experiments of the paper
+
+
+def _run_reproduce(arguments: argparse.Namespace) -> int:
+    require_matplotlib()  # before the work, not after it
+    folder = _make_folder(arguments.out)
+    failures: list[str] = []
+    for name in EXPERIMENTS if arguments.name == "all" else (arguments.name,):
+        if not arguments.redraw:
+            try:
+                summary = run_experiment(
+                    EXPERIMENTS[name], arguments.scale, folder, stream=sys.stderr
+                )
+            except KeyboardInterrupt:
+                sys.stderr.write("\ntensormend: stopped; the same command goes on from here\n")
+                return 130
+            failures += summary.failures
+            sys.stdout.write(f"{name}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
+        records = load_records(name, arguments.scale, folder)
+        if not records:
+            sys.stdout.write(f"{name}: no records of scale {arguments.scale} in {folder}\n")
+            continue
+        for path in save_reproduction(name, records, folder):
+            sys.stdout.write(f"{name}: {path}\n")
+    if arguments.write is not None:
+        write_report(arguments.write, folder, arguments.scale)
+        sys.stdout.write(f"page: {arguments.write}\n")
+    for failure in failures[:SHOWN_FAILURES]:
+        sys.stderr.write(f"tensormend: failed: {failure}\n")
+    if len(failures) > SHOWN_FAILURES:
+        rest = len(failures) - SHOWN_FAILURES
+        sys.stderr.write(f"tensormend: {rest} more failed; the records in {folder} name them\n")
+    return 1 if failures else 0
 
 
 # the demo

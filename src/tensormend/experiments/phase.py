@@ -1,0 +1,238 @@
+"""Phase transition (figure 2a): success rate over rank and sampling ratio at n = 100.
+
+``tensormend reproduce phase``. The paper shows SM-QRGD; the other methods are beyond it. It does
+not print its grid, its step, nor a limit on the iterations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import DataWarning
+from tensormend.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.experiments.traces import draw_completion, group
+from tensormend.recover import recover
+from tensormend.result import Status
+from tensormend.solve import Progress
+from tensormend.tucker import degrees_of_freedom
+
+__all__ = ["EXPERIMENT", "Boundary", "fit_boundary", "least_ratios", "success_map"]
+
+SUCCESS = 1e-5  # true relative error of a success, as in the paper
+HOPELESS = ((0.25, 0.5), (0.5, 0.1))  # share of the iterations, true error to give up at there
+LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
+STARTS = {  # the paper's methods from the paper's start, the others from the package's own
+    "sm-qrgd": "spectral",
+    "rgd": "spectral",
+    "sempiht": "spectral",
+    "rcg": "corrected",
+    "auto": "corrected",
+}
+
+
+def grid(scale: Scale) -> Iterator[Settings]:
+    """Ranks and ratios about the boundary; ``first`` trials, and all only where these disagree."""
+    paper = scale == "paper"
+    ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
+    ratios = np.arange(1, 13) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
+    size = {"n": 100, "first": 10, "trials": 100} if paper else {"n": 20, "first": 2, "trials": 4}
+    for ratio in ratios:
+        for rank in ranks:
+            for method in STARTS:
+                place = {"rank": rank, "ratio": round(float(ratio), 4)}
+                yield {"method": method, **place, **size, "max_iter": 400 if paper else 200}
+
+
+def run(settings: Settings) -> dict[str, Any]:
+    """Count successes; stop after ``first`` trials where these all end alike."""
+    endings: list[tuple[int, Status]] = []
+    for trial in range(settings["trials"]):
+        if trial == settings["first"] and _wins(endings) in (0, trial):
+            break
+        endings.append(_run_trial(settings, trial))
+    return {
+        "n_trials": len(endings),
+        "n_successes": _wins(endings),
+        "n_limited": sum(status in LIMITED for _, status in endings),
+        "n_iter": float(np.median([n for n, _ in endings])),
+    }
+
+
+def _wins(endings: Sequence[tuple[int, Status]]) -> int:
+    return sum(status is Status.CONVERGED for _, status in endings)
+
+
+def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
+    """Return the number of iterations of a trial, and how it ended."""
+    shape, method = (settings["n"],) * 3, settings["method"]
+    seed = np.random.SeedSequence([settings["seed"], trial])
+    truth, operator, y = draw_completion(
+        shape, settings["rank"], settings["ratio"], np.random.default_rng(seed), threads=1
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # too few samples are part of the map
+        result = recover(
+            operator,
+            y,
+            settings["rank"],
+            method=method,
+            start=STARTS[method],
+            truth=truth,
+            tol=0,
+            tol_change=0,
+            tol_error=SUCCESS,
+            stall=1e-3,
+            patience=50,
+            max_iter=settings["max_iter"],
+            callback=lambda now: _is_hopeless(now, settings["max_iter"]),
+            threads=1,
+        )
+    return result.n_iter, result.status
+
+
+def _is_hopeless(now: Progress, max_iter: int) -> bool:
+    """Tell whether a run is so far away that the rest of the iterations will not do."""
+    return any(
+        now.n_iter >= share * max_iter and now.row.error > error for share, error in HOPELESS
+    )
+
+
+# what the records say
+
+
+def success_map(records: Sequence[Record]) -> tuple[Array, Array, Array]:
+    """Ranks, ratios and the success rates of one method, ratios by ranks; NaN where not run."""
+    ranks = sorted({record["settings"]["rank"] for record in records})
+    ratios = sorted({record["settings"]["ratio"] for record in records})
+    rates = np.full((len(ratios), len(ranks)), np.nan)
+    for record in records:
+        settings, results = record["settings"], record["results"]
+        where = ratios.index(settings["ratio"]), ranks.index(settings["rank"])
+        rates[where] = results["n_successes"] / results["n_trials"]
+    return np.asarray(ranks), np.asarray(ratios), rates
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Where the success rate passes 1/2: ``ratio = intercept + slope * rank``, fitted."""
+
+    ranks: Array
+    ratios: Array
+    slope: float
+    intercept: float
+    r_squared: float
+
+    def __call__(self, rank: Array) -> Array:
+        """Ratio of the fitted line at a rank."""
+        line: Array = self.intercept + self.slope * np.asarray(rank)
+        return line
+
+
+def fit_boundary(records: Sequence[Record]) -> Boundary | None:
+    """Fit a line through the ratios of half success, or ``None`` with fewer than two of them.
+
+    The ratio of a rank is interpolated between the last rate below 1/2 and the next one.
+    """
+    ranks, ratios, rates = success_map(records)
+    places = []
+    for rank, column in zip(ranks, rates.T, strict=True):
+        known = np.isfinite(column)
+        rate, at = column[known], ratios[known]
+        below = np.flatnonzero(rate < 0.5)
+        if len(below) and below[-1] + 1 < len(rate):
+            k = below[-1]
+            share = (0.5 - rate[k]) / (rate[k + 1] - rate[k])
+            places.append((rank, at[k] + share * (at[k + 1] - at[k])))
+    if len(places) < 2:
+        return None
+    x, y = np.asarray(places, dtype=float).T
+    slope, intercept = np.polyfit(x, y, 1)
+    rest, spread = np.sum((y - intercept - slope * x) ** 2), np.sum((y - y.mean()) ** 2)
+    r_squared = 1 - rest / spread if spread > 0 else 1.0
+    return Boundary(x, y, float(slope), float(intercept), float(r_squared))
+
+
+def describe(records: Sequence[Record]) -> dict[str, str]:
+    """Tabulate the boundary of each method and say which needs the fewest samples."""
+    rows = ["| method | start | boundary, fitted | R² | half success at the largest rank |"]
+    rows.append("|---|---|---|---|---|")
+    lines: dict[str, Boundary] = {}
+    n = records[0]["settings"]["n"]
+    for (method,), own in group(records, "method").items():
+        line = fit_boundary(own)
+        if line is None:
+            rows.append(f"| {method} | {STARTS[method]} | outside the grid | | |")
+            continue
+        lines[method] = line
+        at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
+        sign = "+" if line.slope >= 0 else "−"
+        form = f"ρ = {line.intercept:.4f} {sign} {abs(line.slope):.5f} r"
+        rows.append(f"| {method} | {STARTS[method]} | {form} | {line.r_squared:.3f} | {at} |")
+    trials = [record["results"]["n_trials"] for record in records]
+    most = max(record["settings"]["trials"] for record in records)
+    return {
+        "table": "\n".join(rows),
+        "n": str(n),
+        "n_cells": str(len(records)),
+        "n_full": str(sum(count == most for count in trials)),
+        "first": str(records[0]["settings"]["first"]),
+        "trials": str(most),
+        "max_iter": str(records[0]["settings"]["max_iter"]),
+        "verdict": _judge(lines, n),
+        "limited": _count_limited(records),
+    }
+
+
+def least_ratios(ranks: Array, n: int) -> Array:
+    """Return degrees of freedom over entries: no method can do with fewer samples."""
+    return np.asarray([degrees_of_freedom((n,) * 3, (int(r),) * 3) / n**3 for r in ranks])
+
+
+def _judge(lines: Mapping[str, Boundary], n: int) -> str:
+    """Say whether the boundary of SM-QRGD is linear, and order the methods by what they need."""
+    line = lines.get("sm-qrgd")
+    if line is None:
+        linear = "The boundary of SM-QRGD does not cross this grid at two ranks or more."
+    else:
+        agrees = "agrees" if line.r_squared > 0.95 else "agrees only roughly"
+        linear = (
+            f"A line explains {line.r_squared:.1%} of the variance of SM-QRGD's boundary, which "
+            f"{agrees} with the linear relationship that the paper reads off its figure."
+        )
+    common = set.intersection(*(set(line.ranks) for line in lines.values())) if lines else set()
+    if not common:
+        return linear
+    needed = {}
+    for method, line in lines.items():
+        shared = np.isin(line.ranks, list(common))
+        multiples = line.ratios[shared] / least_ratios(line.ranks[shared], n)
+        needed[method] = float(multiples.mean())
+    ordered = sorted(needed, key=needed.__getitem__)
+    ranking = ", ".join(f"{name} {needed[name]:.2f}" for name in ordered)
+    return (
+        f"{linear} Samples at half success, as a multiple of the degrees of freedom, averaged "
+        f"over the ranks where all have a boundary: {ranking}. Fewest: {ordered[0]}; most: "
+        f"{ordered[-1]}."
+    )
+
+
+def _count_limited(records: Sequence[Record]) -> str:
+    """Tell how many failures were cut off by the limit on iterations."""
+    parts = []
+    for (method,), own in group(records, "method").items():
+        results = [record["results"] for record in own]
+        failures = sum(found["n_trials"] - found["n_successes"] for found in results)
+        limited = sum(found["n_limited"] for found in results)
+        parts.append(f"{method} {limited} of {failures}")
+    return ", ".join(parts)
+
+
+EXPERIMENT = Experiment(
+    "phase", "Phase transition", grid, run, describe, timed=False, paired=("method",)
+)
