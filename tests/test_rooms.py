@@ -85,7 +85,7 @@ def test_solvers_do_not_import_each_other() -> None:
 
 
 OPTIONAL = {
-    "matplotlib": "plots.py",
+    "matplotlib": "plots/style.py",
     "tensorly": "bench/peers.py",
     "torch": "bench/peers.py",
     "tucker_riemopt": "bench/peers.py",

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensormend.algebra import Array
-from tensormend.plots.style import new_figure
-from tensormend.storage import atomic_write
+from tensormend.plots.style import new_figure, save_png
 
 __all__ = ["save_curves", "save_growth"]
 
@@ -54,7 +53,7 @@ def save_curves(
     axis.set_ylabel("true relative error")
     _finish_axis(axis, title)
     axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    _save(figure, path)
+    save_png(figure, path)
 
 
 def save_growth(
@@ -84,7 +83,7 @@ def save_growth(
         axis.set_xticks([], minor=True)
         _finish_axis(axis, f"Seconds by {name}")
         axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    _save(figure, path)
+    save_png(figure, path)
 
 
 def _shorten(number: float) -> str:
@@ -103,19 +102,3 @@ def _finish_axis(axis: Any, title: str) -> None:
     axis.set_title(title, fontsize=11)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(color="0.92", lw=0.7)
-
-
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
-
-
-def new_figure(size: tuple[float, float]) -> Any:
-    """Return an empty figure that needs no display and leaves no global state behind."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed; pip install tensormend[plot]"
-        ) from error
-    return Figure(figsize=size, layout="constrained")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensormend.algebra import Array
 from tensormend.errors import InputError
-from tensormend.plots.style import new_figure
+from tensormend.plots.style import new_figure, save_png
 
 __all__ = ["save_completion"]
 
@@ -53,7 +53,7 @@ def save_completion(
     _draw_band(figure, axes, original, observed, recovered, band, int(numbers[band]))
     axes[0].plot(pixel[1], pixel[0], "o", mfc="none", mec=RECOVERED, mew=1.8, ms=9)
     _draw_spectrum(figure.add_subplot(grid[1]), original, observed, recovered, pixel, numbers)
-    _save(figure, path)
+    save_png(figure, path)
 
 
 def _draw_band(

@@ -25,6 +25,7 @@ __all__ = [
     "plain_log",
     "require_matplotlib",
     "save_figure",
+    "save_png",
     "set_caption",
     "set_legend",
     "tidy",
@@ -88,6 +89,12 @@ def house_style() -> Iterator[None]:
 
     with rc_context(SETTINGS):
         yield
+
+
+def save_png(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG; whole or not there."""
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
