@@ -582,29 +582,59 @@ nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t thre
     return split_indices_as<int64_t>(indices, bounds, threads);
 }
 
-nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes) {
-    const auto coordinates = as_arrays<uint32_t>(columns, "columns", 1);
-    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
-    expect(!coordinates.empty() && coordinates.size() == bounds.size(),
-           "columns must be one or more, with one size each");
-    const int64_t n_rows = coordinates[0].shape(0);
-    std::vector<Column> rows;
-    for (size_t k = 0; k < coordinates.size(); ++k) {
-        expect(coordinates[k].shape(0) == n_rows, "columns must have one length");
-        expect_below(coordinates[k], bounds[k], numbered("columns", k));
-        rows.push_back({coordinates[k].data(), bounds[k]});
+// Coordinates of the entries, one column per mode in tree order, below the sizes of the modes.
+struct ColumnArguments {
+    std::vector<Array<uint32_t>> arrays;
+    std::vector<Column> columns;
+    int64_t n_rows;
+
+    ColumnArguments(nb::sequence objects, nb::sequence sizes)
+        : arrays(as_arrays<uint32_t>(objects, "columns", 1)) {
+        const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+        expect(!arrays.empty() && arrays.size() == bounds.size(),
+               "columns must be one or more, with one size each");
+        n_rows = arrays[0].shape(0);
+        for (size_t k = 0; k < arrays.size(); ++k) {
+            expect(arrays[k].shape(0) == n_rows, "columns must have one length");
+            columns.push_back({arrays[k].data(), bounds[k]});
+        }
     }
+};
+
+nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes, int64_t threads) {
+    const ColumnArguments in(columns, sizes);
+    expect_threads(threads);
+    bool sorted = false;
     {
         const nb::gil_scoped_release release;
-        if (is_sorted(rows, n_rows)) rows.clear();
+        sorted = is_sorted(in.columns, in.n_rows, threads);
     }
-    if (rows.empty()) return nb::none();
-    const auto permutation = Output<int64_t>::empty(n_rows);
+    if (sorted) return nb::none();
+    for (size_t k = 0; k < in.arrays.size(); ++k)  // counts are kept for every coordinate
+        expect_below(in.arrays[k], in.columns[k].bound, numbered("columns", k));
+    const auto permutation = Output<int64_t>::empty(in.n_rows);
     {
         const nb::gil_scoped_release release;
-        sort_rows(rows, n_rows, permutation.data);
+        sort_rows(in.columns, in.n_rows, permutation.data);
     }
     return permutation.array;
+}
+
+nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threads) {
+    const ColumnArguments in(columns, sizes);
+    expect_threads(threads);
+    Nodes nodes;
+    {
+        const nb::gil_scoped_release release;
+        nodes = find_nodes(in.columns, in.n_rows, threads);
+    }
+    nb::list opens;
+    for (const auto& rows : nodes.opens) {
+        const auto out = Output<int64_t>::empty(int64_t(rows.size()));
+        std::copy(rows.begin(), rows.end(), out.data);
+        opens.append(out.array);
+    }
+    return nb::make_tuple(opens, nodes.n_repeated, nodes.first_repeated);
 }
 
 }  // namespace
@@ -637,6 +667,8 @@ NB_MODULE(_native, m) {
           "threads"_a = 1, "Sum of |y|^2 over the entries with each lead-mode coordinate.");
     m.def("split_indices", split_indices_of, "indices"_a, "sizes"_a, "threads"_a = 1,
           "Columns of an m x d array as uint32, and the first row out of range or -1.");
-    m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a,
+    m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a, "threads"_a = 1,
           "Permutation that sorts entries by their coordinates, None if they are sorted.");
+    m.def("find_nodes", find_nodes_of, "columns"_a, "sizes"_a, "threads"_a = 1,
+          "Rows that open a node of each level, and how many rows repeat the one before.");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <numeric>
 #include <utility>
@@ -11,16 +12,27 @@
 
 namespace tensormend {
 
+constexpr int64_t block_rows = 65536;
+
+inline int64_t count_blocks(int64_t n_rows) { return (n_rows + block_rows - 1) / block_rows; }
+
+// Call body(block, first row, end) for all blocks of rows, on several threads.
+template <class Body>
+void for_blocks(int64_t n_rows, int64_t threads, const Body& body) {
+    run_tasks(count_blocks(n_rows), threads, [&](int64_t b) {
+        body(b, b * block_rows, std::min(n_rows, (b + 1) * block_rows));
+    });
+}
+
 // Write the columns of an m x d array of coordinates one by one. Returns the first row with a
 // coordinate that is negative or not below its bound, or -1; what is written then means nothing.
 template <class Index>
 int64_t split_rows(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bounds,
                    const std::vector<uint32_t*>& columns, int64_t threads) {
-    constexpr int64_t block = 65536;
     const size_t d = bounds.size();
-    std::vector<int64_t> bad(size_t((n_rows + block - 1) / block), -1);
-    run_tasks(int64_t(bad.size()), threads, [&](int64_t b) {
-        for (int64_t i = b * block; i < std::min(n_rows, (b + 1) * block); ++i) {
+    std::vector<int64_t> bad(size_t(count_blocks(n_rows)), -1);
+    for_blocks(n_rows, threads, [&](int64_t b, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
             const Index* const row = rows + i * int64_t(d);
             bool is_bad = false;
             for (size_t k = 0; k < d; ++k) {
@@ -45,15 +57,57 @@ struct Column {
 };
 
 // Whether the rows formed by the columns, first column first, do not descend.
-inline bool is_sorted(const std::vector<Column>& columns, int64_t n_rows) {
-    for (int64_t i = 1; i < n_rows; ++i) {
-        for (const auto& column : columns) {
-            const uint32_t before = column.data[i - 1], here = column.data[i];
-            if (here > before) break;
-            if (here < before) return false;
+inline bool is_sorted(const std::vector<Column>& columns, int64_t n_rows, int64_t threads) {
+    std::atomic<bool> sorted{true};
+    for_blocks(n_rows, threads, [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t i = std::max<int64_t>(begin, 1); i < end; ++i) {
+            for (const auto& column : columns) {
+                const uint32_t before = column.data[i - 1], here = column.data[i];
+                if (here > before) break;
+                if (here < before) {
+                    sorted = false;
+                    return;
+                }
+            }
         }
+    });
+    return sorted;
+}
+
+// The nodes of a tree over sorted rows: per column but the last, the rows that open a new prefix.
+struct Nodes {
+    std::vector<std::vector<int64_t>> opens;
+    int64_t n_repeated = 0;
+    int64_t first_repeated = -1;  // a row equal to the one before it
+};
+
+inline Nodes find_nodes(const std::vector<Column>& columns, int64_t n_rows, int64_t threads) {
+    const size_t n_levels = columns.size() - 1;
+    const size_t n_blocks = size_t(count_blocks(n_rows));
+    std::vector<Nodes> found(n_blocks);
+    for_blocks(n_rows, threads, [&](int64_t b, int64_t begin, int64_t end) {
+        Nodes& nodes = found[size_t(b)];
+        nodes.opens.resize(n_levels);
+        for (int64_t i = begin; i < end; ++i) {
+            size_t k = 0;  // the first column that differs from the row before
+            if (i > 0)
+                while (k <= n_levels && columns[k].data[i] == columns[k].data[i - 1]) ++k;
+            for (size_t l = k; l < n_levels; ++l) nodes.opens[l].push_back(i);
+            if (k > n_levels) {
+                if (nodes.n_repeated++ == 0) nodes.first_repeated = i;
+            }
+        }
+    });
+    Nodes all;
+    all.opens.resize(n_levels);
+    for (auto& nodes : found) {
+        for (size_t l = 0; l < n_levels; ++l)
+            all.opens[l].insert(all.opens[l].end(), nodes.opens[l].begin(), nodes.opens[l].end());
+        if (all.n_repeated == 0) all.first_repeated = nodes.first_repeated;
+        all.n_repeated += nodes.n_repeated;
+        nodes = {};
     }
-    return true;
+    return all;
 }
 
 // The stable permutation that sorts the rows: counting sorts from the last column to the first,

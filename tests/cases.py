@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
+from tensormend.solvers import RBB, RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
 from tensormend.steps import ConstantStep, NormalizedStep, StepRule
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -44,6 +44,7 @@ SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
 
 # methods that have a step of their own
 ACCELERATED: dict[str, Callable[[], tm.Solver[Any]]] = {
+    "rbb": RBB,
     "rcg": RCG,
     "rgn": RGN,
     "auto": lambda: Auto(RGN(), RCG()),

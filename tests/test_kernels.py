@@ -653,6 +653,32 @@ def test_normal_mistakes(change: dict[str, Any], message: str) -> None:
         _native.tucker_normal(*case.tree, **arguments)
 
 
+@given(seed=st.integers(0, 2**32 - 1), n_columns=st.integers(2, 5), n_rows=st.integers(1, 400))
+def test_nodes_are_found_as_the_reference_finds_them(
+    seed: int, n_columns: int, n_rows: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, 3, n_rows).astype(np.uint32) for _ in range(n_columns)]
+    ordered = [column[np.lexsort(columns[::-1])] for column in columns]
+    opens, *repeated = kernels.find_nodes(ordered, [3] * n_columns, 2)
+    expected, *expected_repeated = reference.find_nodes(ordered, [3] * n_columns)
+    assert repeated == expected_repeated
+    assert all(np.array_equal(a, b) for a, b in zip(opens, expected, strict=True))
+
+
+@needs_native
+def test_nodes_across_blocks_of_rows() -> None:
+    n_rows = 200_000
+    columns = [np.arange(n_rows, dtype=np.uint32) // step for step in (70_000, 3, 1)]
+    opens, n_repeated, _ = kernels.find_nodes(columns, [n_rows] * 3, 3)
+    expected, *_ = reference.find_nodes(columns, [n_rows] * 3)
+    assert n_repeated == 0
+    assert all(np.array_equal(a, b) for a, b in zip(opens, expected, strict=True))
+    backwards = [column[::-1].copy() for column in columns]
+    assert kernels.sort_entries(columns, [n_rows] * 3, 3) is None
+    assert kernels.sort_entries(backwards, [n_rows] * 3, 3) is not None
+
+
 @needs_native
 def test_sorting_mistakes() -> None:
     from tensormend.kernels import _native

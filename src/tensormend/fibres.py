@@ -141,38 +141,40 @@ class Fibres:
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
         if bad_row >= 0 or indices.dtype == np.uint64:
             check_indices(indices, shape)  # says what is wrong
-        return cls._from_columns(shape, modes, columns)
+        return cls._from_columns(shape, modes, columns, threads)
 
     @classmethod
     def _from_columns(
-        cls, shape: tuple[int, ...], modes: tuple[int, ...], coordinates: Sequence[Array]
+        cls,
+        shape: tuple[int, ...],
+        modes: tuple[int, ...],
+        coordinates: Sequence[Array],
+        threads: int = 1,
     ) -> tuple[Fibres, Array | None]:
         columns = [np.asarray(coordinates[k], dtype=np.uint32) for k in modes]
-        permutation = kernels.sort_entries(columns, [shape[k] for k in modes])
+        sizes = [shape[k] for k in modes]
+        permutation = kernels.sort_entries(columns, sizes, threads)
         if permutation is not None:
             columns = [column[permutation] for column in columns]
-        return cls._from_sorted(shape, modes, columns), permutation
+        opens, n_repeated, row = kernels.find_nodes(columns, sizes, threads)
+        if n_repeated:
+            where = tuple(int(columns[modes.index(k)][row]) for k in range(len(shape)))
+            raise InputError(
+                f"indices must name every entry once, got {n_repeated} repeated "
+                f"(first: {where}); average or drop the repeats"
+            )
+        return cls._from_sorted(shape, modes, columns, opens), permutation
 
     @classmethod
     def _from_sorted(
-        cls, shape: tuple[int, ...], modes: tuple[int, ...], columns: list[Array]
+        cls,
+        shape: tuple[int, ...],
+        modes: tuple[int, ...],
+        columns: list[Array],
+        opens: list[Array],
     ) -> Fibres:
         size = len(columns[0])
-        is_new = np.zeros(size, dtype=bool)
-        is_new[0] = True
-        opens, nodes = [], []
-        for column in columns[:-1]:
-            is_new[1:] |= column[1:] != column[:-1]
-            opens.append(np.flatnonzero(is_new))
-            nodes.append(column[opens[-1]])
-        duplicate = ~is_new[1:] & (columns[-1][1:] == columns[-1][:-1])
-        if duplicate.any():
-            row = int(np.argmax(duplicate))
-            where = tuple(int(columns[modes.index(k)][row]) for k in range(len(shape)))
-            raise InputError(
-                f"indices must name every entry once, got {int(duplicate.sum())} repeated "
-                f"(first: {where}); average or drop the repeats"
-            )
+        nodes = [column[rows] for column, rows in zip(columns, opens, strict=False)]
         starts = [np.searchsorted(opens[i + 1], opens[i]) for i in range(len(opens) - 1)]
         starts.append(opens[-1])
         ends = [len(node) for node in nodes[1:]] + [size]
@@ -254,7 +256,12 @@ class Fibres:
         """Coordinates of one mode at which no entry lies."""
         mode = normalize_mode(mode, len(self.shape))
         seen = np.zeros(self.shape[mode], dtype=bool)
-        seen[self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]] = True
+        places = self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]
+        block = max(2**16, 4 * len(seen))
+        for first in range(0, len(places), block):
+            seen[places[first : first + block]] = True
+            if seen.all():
+                break
         return np.flatnonzero(~seen)
 
     def coordinates(self, mode: int) -> Array:

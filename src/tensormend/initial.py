@@ -71,10 +71,9 @@ def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) ->
 def _dense_gram(matrix: Array, shrink: float) -> Callable[[Array], Array]:
     energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
     diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
-    adjoint = np.ascontiguousarray(matrix.conj().T)
 
     def apply(q: Array) -> Array:
-        out: Array = matrix @ (adjoint @ q) + diagonal * q
+        out: Array = matrix @ (matrix.conj().T @ q) + diagonal * q
         return out
 
     return apply

@@ -20,7 +20,7 @@ from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
 from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
-from tensormend.solvers import RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
+from tensormend.solvers import RBB, RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
 from tensormend.steps import StepRule, as_step
 from tensormend.stopping import Stop
 from tensormend.truncate import as_order
@@ -29,7 +29,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 __all__ = ["METHODS", "complete", "recover"]
 
 METHODS: dict[str, Any] = {
-    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RCG, RGN, ScaledGD)
+    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD)
 }
 """Solver classes by the name that the front doors take."""
 
@@ -69,8 +69,8 @@ def recover(
     operator : the measurement operator ``A``
     y : the measurements, one per row of the operator
     rank : multilinear rank, one int per mode or one for all
-    method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rcg"``, ``"rgn"``,
-        ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
+    method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rbb"``, ``"rcg"``,
+        ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
     step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
         step rule, for the methods that have a choice
     start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ __all__ = ["Runner", "race", "time_import", "time_passes"]
 BUDGET = 120.0  # seconds of a run
 LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
 PATIENCE = 4  # budgets that a worker may take, what it does off the clock included
+ROUNDS = 4  # in which thread counts take turns
 PASSES = ("rgd", "rcg", "sm-qrgd")
 
 
@@ -164,22 +165,32 @@ def describe(answer: dict[str, Any]) -> str:
 
 
 def time_passes(runner: Runner, section: str, cases: Sequence[Case], repeats: int = 20) -> None:
-    """Time the kernels beside a plain read, with one thread, two and all."""
+    """Time the kernels beside a plain read, with one thread, two and all, in turns."""
     n_cores = kernels.thread_count(None)
     for case in cases:
-        with runner.problem(case) as problem:
-            for threads in sorted({1, min(2, n_cores), n_cores}):
-                with Worker() as worker:
-                    answer = runner.ask(
-                        worker,
-                        "passes",
-                        problem=str(problem),
-                        threads=threads,
-                        repeats=repeats,
-                        solvers=PASSES,
-                    )
+        with runner.problem(case) as problem, ExitStack() as stack:
+            counts = sorted({1, min(2, n_cores), n_cores})
+            workers = {threads: stack.enter_context(Worker()) for threads in counts}
+            answers: dict[int, list[dict[str, Any]]] = {threads: [] for threads in counts}
+            for _ in range(ROUNDS):
+                for threads, worker in workers.items():
+                    facts = {"problem": str(problem), "threads": threads, "solvers": PASSES}
+                    share = -(-repeats // ROUNDS)
+                    answers[threads].append(runner.ask(worker, "passes", repeats=share, **facts))
+            for threads in counts:
+                answer = _join_rounds(answers[threads])
                 runner.write("passes", section, case=case.as_record(), threads=threads, **answer)
                 runner.note(f"{section}: {case.name}, threads: {threads}")
+
+
+def _join_rounds(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Put the times of several rounds into one answer, or return the first that failed."""
+    failed = next((answer for answer in answers if "times" not in answer), None)
+    if failed is not None:
+        return failed
+    names = answers[0]["times"]
+    times = {name: [t for answer in answers for t in answer["times"][name]] for name in names}
+    return {**answers[0], "times": times}
 
 
 def time_import(runner: Runner, section: str, repeats: int = 9) -> None:

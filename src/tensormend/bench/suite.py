@@ -22,12 +22,12 @@ from tensormend.storage import atomic_write
 __all__ = ["SECTIONS", "SUITES", "run_suite"]
 
 QUICK = Case("n50", 50, 3, 0.3)
-GRID_METHODS = (AUTO, "rgd", "rcg", "rgn", "scaledgd", "sm-qrgd")
+GRID_METHODS = (AUTO, "rgd", "rbb", "rcg", "rgn", "scaledgd", "sm-qrgd")
 GRID_BUDGET = 20.0  # seconds; cells of the grid take far below one where a method works
 
 PEER_NAMES = tuple(name for name, entry in CONTESTANTS.items() if entry.family == "peer")
 DENSE_NAMES = ("dense rgd", "dense smqrgd", "dense sempiht")
-OUR_NAMES = (AUTO, "rcg", "rgn", "rgd", "sm-qrgd")
+OUR_NAMES = (AUTO, "rbb", "rcg", "rgn", "rgd", "sm-qrgd")
 
 LINEUPS: dict[str, tuple[str, ...]] = {
     "n50": (AUTO, "rcg", "sm-qrgd", *DENSE_NAMES[:2], *PEER_NAMES),

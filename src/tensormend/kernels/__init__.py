@@ -22,6 +22,7 @@ else:
 
 __all__ = [
     "fibre_products",
+    "find_nodes",
     "gram_pass",
     "is_native",
     "leaf_energies",
@@ -47,6 +48,7 @@ mode_values = active.mode_values
 mode_energy = active.mode_energy
 mode_pass = active.mode_pass
 fibre_products = active.fibre_products
+find_nodes = active.find_nodes
 gram_pass = active.gram_pass
 leaf_energies = active.leaf_energies
 split_indices = active.split_indices

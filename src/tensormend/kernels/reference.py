@@ -19,6 +19,7 @@ Array = NDArray[Any]
 
 __all__ = [
     "fibre_products",
+    "find_nodes",
     "gram_pass",
     "leaf_energies",
     "mode_energy",
@@ -205,7 +206,31 @@ def gram_pass(
     return out
 
 
-def sort_entries(columns: Sequence[Array], sizes: Sequence[int]) -> Array | None:  # noqa: ARG001
+def find_nodes(
+    columns: Sequence[Array],
+    sizes: Sequence[int],  # noqa: ARG001
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[list[Array], int, int]:
+    """Rows of sorted entries that open a node of each level of the tree.
+
+    Returns per column but the last the rows whose coordinates up to it differ from the row before,
+    how many rows repeat the one before, and the first of these or -1.
+    """
+    is_new = np.zeros(len(columns[0]), dtype=bool)
+    is_new[:1] = True
+    opens = []
+    for column in columns:
+        is_new[1:] |= column[1:] != column[:-1]
+        opens.append(np.flatnonzero(is_new))
+    repeated = np.flatnonzero(~is_new)
+    return opens[:-1], len(repeated), int(repeated[0]) if len(repeated) else -1
+
+
+def sort_entries(
+    columns: Sequence[Array],
+    sizes: Sequence[int],  # noqa: ARG001
+    threads: int = 1,  # noqa: ARG001
+) -> Array | None:
     """Stable permutation that sorts entries by their coordinates; ``None`` if they are sorted.
 
     ``columns`` are the coordinates of the modes in tree order, ``sizes`` those of the modes.
