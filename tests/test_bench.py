@@ -276,7 +276,7 @@ def test_bars_are_computed_from_the_records() -> None:
     start = "`auto`, n = 100, 30% seen, against "
     assert outcome[start + "the best dense NumPy method"] == ("6 times", True)
     assert outcome[start + "TensorLy"] == ("80 times", False)
-    assert outcome[start + "the best Riemannian method in PyTorch"] == ("40 times", True)
+    assert outcome[start + "pymanopt (PyTorch)"] == ("40 times", True)
     few = "smallest share of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)

@@ -123,7 +123,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must not exceed the size of its mode, got rank 13 in mode 0", rank=13),
         refuse("1 or more in every mode, got 0", rank=0),
         refuse("one int or one per mode", rank=(2, 2)),
-        refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rcg", method="newton"),
+        refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rbb", method="newton"),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
         refuse("start must be one of spectral, corrected, random", start="zero"),

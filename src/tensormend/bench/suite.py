@@ -38,14 +38,14 @@ LINEUPS: dict[str, tuple[str, ...]] = {
     "n1000": (AUTO, "auto, 1 thread", "rcg", "rgn", "rgd"),
 }
 
-HEADROOM = 2.5  # times the bar, where the search for the smallest ratio begins
+HEADROOM = 1.5  # times the bar, where the search for the smallest ratio begins
 RATIOS = (
     *(0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008, 0.007, 0.006, 0.005),
     *(0.004, 0.003, 0.0025, 0.002, 0.0015, 0.001),
 )
 N_TRIALS, N_NEEDED = 5, 4
 FEW_ACCURACY = 1e-5
-FEW_BUDGET = 20.0
+FEW_BUDGET = 8.0
 
 
 @dataclass(frozen=True)
@@ -92,21 +92,21 @@ def _run_grid(runner: Runner, choice: Choice) -> None:
 
 
 def _run_few(runner: Runner, choice: Choice) -> None:
-    """Find how few entries are enough: go down in their share until it fails twice."""
+    """Find how few entries are enough: go down in their share until it fails."""
     settings = replace(runner, budget=FEW_BUDGET)
     for name in choice.methods or (AUTO,):
         for rank, bar in FEWEST.items():
-            failures = 0
             for ratio in (ratio for ratio in RATIOS if ratio <= HEADROOM * bar):
                 case = Case(f"n100-r{rank}-{ratio:g}", 100, rank, ratio, accuracy=FEW_ACCURACY)
-                if case.samples_per_degree < 1 or failures == 2:
+                if case.samples_per_degree < 1:
                     break
                 count = _count_recovered(settings, name, case)
-                failures = 0 if count >= N_NEEDED else failures + 1
                 facts = {"contestant": name, "rank": rank, "ratio": ratio}
                 counts = {"n_recovered": count, "n_trials": N_TRIALS, "n_needed": N_NEEDED}
                 runner.write("few", "few", **facts, **counts)
                 runner.note(f"few: {name}, rank {rank}, ratio {ratio:g}: {count} of {N_TRIALS}")
+                if count < N_NEEDED:
+                    break
 
 
 def _count_recovered(runner: Runner, name: str, case: Case) -> int:
