@@ -178,7 +178,7 @@ def test_peers_that_are_installed_recover(tmp_path: Path) -> None:
 def test_sections_run_what_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite, "FEWEST", {2: 0.02})
+    monkeypatch.setattr(suite, "FEWEST", {2: 0.04})
     monkeypatch.setattr(suite, "RATIOS", (0.9, 0.05))
     monkeypatch.setattr(suite, "N_TRIALS", 2)
     monkeypatch.setattr(suite, "N_NEEDED", 2)
