@@ -496,3 +496,10 @@ def test_measurements_in_half_the_bits(method: str, dtype: str) -> None:
     rounded = y.astype({"float64": "float32", "complex128": "complex64"}[dtype]).astype(dtype)
     plain = tm.recover(operator, rounded, 2, method=method, tol=1e-6)
     assert result.x.distance(plain.x) < 1e-9 * truth.norm()
+
+
+def test_compact_storage_refuses_what_it_cannot_hold() -> None:
+    _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8)
+    for unit in (1e-60, 1e60):
+        with pytest.raises(tm.errors.InputError, match="single precision can hold"):
+            tm.recover(problem.operator, unit * problem.y, 2, compact=True)

@@ -116,6 +116,11 @@ class Problem:
         Lead-mode indices take 16 bits where the size allows.
         """
         half = {"f": np.float32, "c": np.complex64}[self.dtype.kind]
+        if not 2.0**-100 < self.unit < 2.0**100:
+            raise InputError(
+                f"compact storage is for measurements that single precision can hold, got some of "
+                f"size {self.unit:.1g}; divide them by that first, or leave compact out"
+            )
         unit = self.y.dtype.type(self.unit)
         y = (self.y / unit).astype(half) * half(1).real.dtype.type(self.unit)
         return self._with(self.operator.compact(), y)
