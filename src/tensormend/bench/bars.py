@@ -155,5 +155,5 @@ def _check_grid(findings: Findings) -> Iterator[Bar]:
 
 def _check_import(findings: Findings) -> Iterator[Bar]:
     times = [statistics.median(record["seconds"]) for record in findings.of("import")]
-    what = "`import tensormend`, NumPy and SciPy included"
+    what = "`import tensormend`, NumPy included"
     yield _at_most(what, 0.3, times[-1] if times else None, " s")

@@ -194,7 +194,7 @@ def _join_rounds(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def time_import(runner: Runner, section: str, repeats: int = 9) -> None:
-    """Time ``import tensormend``, NumPy and SciPy included, in fresh interpreters."""
+    """Time ``import tensormend``, NumPy included, in fresh interpreters."""
     code = (
         "import time; clock = time.perf_counter(); import tensormend; "
         "import sys; sys.stdout.write(str(time.perf_counter() - clock))"

@@ -80,7 +80,7 @@ def _run_passes(runner: Runner, choice: Choice) -> None:
     if choice.suite == "quick":
         cases, repeats = [Case("n100", 100, 5, 0.3)], 10
     else:
-        cases, repeats = [RACES["n300"], RACES["n1000"]], 20
+        cases, repeats = [RACES["n300"], RACES["n1000"]], 60
     time_passes(runner, "passes", [case for case in cases if choice.wants(case)], repeats)
 
 
