@@ -153,9 +153,7 @@ def test_giving_up_a_pool_leaves_no_process_behind() -> None:
     outcomes = runner.run_cells(toy(run=square, timed=False), toy().cells("smoke"), 2)
     next(outcomes)
     outcomes.close()  # type: ignore[attr-defined]
-    for child in set(multiprocessing.active_children()) - before:
-        child.join(timeout=20)
-        assert not child.is_alive()
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_large_files_are_compressed_and_go_on(

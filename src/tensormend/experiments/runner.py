@@ -132,6 +132,7 @@ def run_cells(
                 outcome = _attempt(experiment.run, settings)
             yield settings, outcome
         return
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         processes, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
     )
@@ -141,10 +142,9 @@ def run_cells(
             yield futures[future], future.result()
         pool.shutdown()
     except BaseException:
-        workers = multiprocessing.active_children()
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:  # a cell may take minutes, and an interrupt should not
-            worker.terminate()
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()  # a cell may take minutes, and an interrupt should not
+        pool.shutdown(wait=True, cancel_futures=True)
         raise
 
 
