@@ -43,9 +43,9 @@ def count_iterations(n_seeds: int) -> None:
 
 
 def count_with_fewer_samples(n_seeds: int) -> None:
-    methods = ("sm-qrgd", "rgd", "rcg", "rgn")
+    methods = ("sm-qrgd", "rgd", "rbb", "rcg", "rgn")
     print(f"\nIterations to true error 1e-10, n={N}, r=5, least-most over seeds: normalized step,")
-    print("spectral start for sm-qrgd and rgd, corrected start for rcg and rgn\n")
+    print("spectral start for sm-qrgd and rgd, corrected start for the others\n")
     print("| ratio | " + " | ".join(methods) + " |")
     print("|---" * (len(methods) + 1) + "|")
     for ratio in (0.3, 0.08, 0.03):

@@ -52,7 +52,7 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
     return indices
 
 
-# Nanoseconds of a pass, fitted to the kernels; only their ratios matter: an entry and each of its
+# Rough nanoseconds of a pass, of which only the ratios matter: an entry and each of its
 # lead-mode products, a node and each product of its contraction, one digit of a sort.
 ENTRY, ENTRY_PRODUCT, NODE, NODE_PRODUCT, SORT = 2.0, 0.4, 10.0, 0.5, 15.0
 PASSES = 30  # over which a sort pays for itself
@@ -63,7 +63,6 @@ def choose_modes(
     rank: Sequence[int],
     size: int,
     stored: Sequence[int] | None = None,
-    lead: int | None = None,
 ) -> tuple[int, ...]:
     """Choose the tree order of least cost: root first, the lead mode last.
 
@@ -91,7 +90,7 @@ def choose_modes(
         return total
 
     # of equals the order that C arrays have already
-    orders = (m for m in itertools.permutations(range(d)) if lead is None or m[-1] == lead)
+    orders = itertools.permutations(range(d))
     return min(orders, key=lambda modes: (cost(modes), [-k for k in reversed(modes)]))
 
 
