@@ -61,7 +61,7 @@ def count_with_fewer_samples(n_seeds: int) -> None:
                     operator.forward(truth),
                     5,
                     method=method,
-                    start="corrected" if method in ("rcg", "rgn") else "spectral",
+                    start="spectral" if method in ("sm-qrgd", "rgd") else "corrected",
                     truth=truth,
                     tol=0,
                     tol_error=1e-10,
