@@ -25,7 +25,7 @@ from tensormend.errors import InputError
 from tensormend.fibres import check_indices
 from tensormend.storage import load_arrays, save_arrays
 
-__all__ = ["Tucker", "degrees_of_freedom"]
+__all__ = ["Tucker", "degrees_of_freedom", "expand_key"]
 
 CHUNK_BYTES = 2**25  # working memory of one block of entries
 
@@ -130,48 +130,21 @@ class Tucker:
 
     def __getitem__(self, key: Any) -> Any:
         """Dense values of a slice, from integers, slices and an ellipsis, as NumPy has them."""
-        factors = list(self.factors)
-        keys = self._expand_key(key)
-        dropped = []
-        for k, part in enumerate(keys):
-            if isinstance(part, slice):
-                factors[k] = factors[k][part]
-            else:
-                where = int(part)
-                if not -self.shape[k] <= where < self.shape[k]:
-                    raise IndexError(
-                        f"index {where} is out of bounds for mode {k} of size {self.shape[k]}"
-                    )
-                where %= self.shape[k]
-                factors[k] = factors[k][where : where + 1]
-                dropped.append(k)
-        sizes = tuple(len(u) for u in factors)
-        check_memory(sizes, self.dtype, DEFAULT_MEMORY_LIMIT, "the slice")
-        if 0 in sizes:
-            out = np.empty(sizes, dtype=self.dtype)
-        else:
-            out = multi_mode_product(self.core, factors)
-        out = np.squeeze(out, axis=tuple(dropped))
+        keys = expand_key(key, self.shape, "x.entries(indices)")
+        out = self.block([slice(k, k + 1) if isinstance(k, int) else k for k in keys])
+        out = np.squeeze(out, axis=tuple(k for k, part in enumerate(keys) if isinstance(part, int)))
         return out if out.ndim else out[()]
 
-    def _expand_key(self, key: Any) -> tuple[Any, ...]:
-        keys = key if isinstance(key, tuple) else (key,)
-        for part in keys:
-            if part is not Ellipsis and (
-                isinstance(part, bool) or not isinstance(part, slice | int | np.integer)
-            ):
-                raise InputError(
-                    f"slices take integers, slices and an ellipsis, got {type(part).__name__}; "
-                    "use x.entries(indices) for scattered entries"
-                )
-        n_ellipses = sum(part is Ellipsis for part in keys)
-        if len(keys) - n_ellipses > self.ndim or n_ellipses > 1:
-            raise IndexError(f"too many indices for a tensor with {self.ndim} modes: {key}")
-        if not n_ellipses:
-            keys = (*keys, Ellipsis)
-        at = keys.index(Ellipsis)
-        fill = (slice(None),) * (self.ndim - len(keys) + 1)
-        return (*keys[:at], *fill, *keys[at + 1 :])
+    def block(
+        self, rows: Sequence[slice | Array], memory_limit: float | None = DEFAULT_MEMORY_LIMIT
+    ) -> Array:
+        """Dense values of a block, from one slice or vector of places per mode."""
+        factors = [u[places] for u, places in zip(self.factors, rows, strict=True)]
+        sizes = tuple(len(u) for u in factors)
+        check_memory(sizes, self.dtype, memory_limit, "the slice")
+        if 0 in sizes:
+            return np.empty(sizes, dtype=self.dtype)
+        return multi_mode_product(self.core, factors)
 
     def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, or refuse if it would take more bytes than the limit."""
@@ -315,6 +288,36 @@ class Tucker:
     def n_parameters(self) -> int:
         """Degrees of freedom of a tensor of this shape and rank."""
         return degrees_of_freedom(self.shape, self.rank)
+
+
+def expand_key(key: Any, shape: Sequence[int], scattered: str) -> tuple[int | slice, ...]:
+    """Bring a key of integers, slices and an ellipsis to one part per mode, integers from 0 on.
+
+    ``scattered`` is what a refusal tells to use for scattered entries.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    for part in keys:
+        if part is not Ellipsis and (
+            isinstance(part, bool) or not isinstance(part, slice | int | np.integer)
+        ):
+            raise InputError(
+                f"slices take integers, slices and an ellipsis, got {type(part).__name__}; "
+                f"use {scattered} for scattered entries"
+            )
+    n_ellipses = sum(part is Ellipsis for part in keys)
+    if len(keys) - n_ellipses > len(shape) or n_ellipses > 1:
+        raise IndexError(f"too many indices for a tensor with {len(shape)} modes: {key}")
+    if not n_ellipses:
+        keys = (*keys, Ellipsis)
+    at = keys.index(Ellipsis)
+    keys = (*keys[:at], *(slice(None),) * (len(shape) - len(keys) + 1), *keys[at + 1 :])
+    for k, (part, n) in enumerate(zip(keys, shape, strict=True)):
+        if not isinstance(part, slice) and not -n <= part < n:
+            raise IndexError(f"index {part} is out of bounds for mode {k} of size {n}")
+    return tuple(
+        part if isinstance(part, slice) else int(part) % n
+        for part, n in zip(keys, shape, strict=True)
+    )
 
 
 def degrees_of_freedom(shape: Sequence[int], rank: Sequence[int]) -> int:
