@@ -1,0 +1,9 @@
+"""What is known of a tensor: data of every accepted kind, read into indices and values.
+
+One file a kind of data; each library that is not always there is named in its own file.
+"""
+
+from tensormend.known.base import Keys, Kind, Known
+from tensormend.known.read import read_known
+
+__all__ = ["Keys", "Kind", "Known", "read_known"]
