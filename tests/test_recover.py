@@ -86,11 +86,10 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     assert again.method == result.method == method
 
 
-def test_scale_reaches_the_operator() -> None:
-    data = np.where(KNOWN, DENSE, np.nan)
-    assert is_recovered(
-        tm.complete(data, 2, method="rgd", scale="isotropic", step="constant", tol=1e-8)
-    )
+def test_the_isotropic_scale() -> None:
+    operator = tm.Sampling.from_mask(KNOWN, scale="isotropic")
+    y = operator.forward(TRUTH)
+    assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
 
 
 def test_holdout_by_share_and_by_pair() -> None:
@@ -156,7 +155,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("threads must be 1 or more", threads=0),
         refuse("mask must be a boolean array", mask=np.ones(SHAPE)),
         refuse("mask must be a boolean array", mask=np.ones((2, 2), bool)),
-        refuse("does not fit data of shape", shape=(2, 2, 2)),
+        refuse("shape must be that of the data", shape=(2, 2, 2)),
     ],
 )
 def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
@@ -178,7 +177,10 @@ def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
         ({"data": np.array([["a", "b"], ["c", "d"]])}, "must be numbers"),
         ({"data": np.ones(5)}, "at least two modes"),
         ({"data": [1.0], "indices": [[0, 0, 0]]}, "give shape="),
-        ({"data": [1.0], "indices": [[0, 0, 0]], "mask": KNOWN}, "either mask or indices"),
+        (
+            {"data": [1.0], "indices": [[0, 0, 0]], "mask": KNOWN},
+            "mask does not go with values with indices",
+        ),
         ({"data": [1.0, 2.0], "indices": [[0, 0, 0]], "shape": SHAPE}, "one value per row"),
         ({"data": [1.0], "indices": [[0, 0, 99]], "shape": SHAPE}, "got 99 in row 0"),
         (

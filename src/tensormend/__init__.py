@@ -11,9 +11,11 @@ from tensormend import (
     testing,
     theory,
 )
+from tensormend.complete import complete
+from tensormend.completion import Completion
 from tensormend.operators import Matrix, Operator, Sampling
 from tensormend.problem import Problem
-from tensormend.recover import complete, recover
+from tensormend.recover import recover
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import Checkpoint, Progress, Solver, solve
 from tensormend.stopping import Stop
@@ -22,6 +24,7 @@ from tensormend.tucker import Tucker
 
 __all__ = [
     "Checkpoint",
+    "Completion",
     "Matrix",
     "Operator",
     "Problem",

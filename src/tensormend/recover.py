@@ -1,8 +1,7 @@
-"""The two front doors: `recover` from measurements, `complete` from data with holes."""
+"""The front door for measurements of any kind."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Sequence
@@ -11,10 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend import kernels
-from tensormend.algebra import Array, as_rank, as_shape, is_inexact
+from tensormend.algebra import Array, as_rank
 from tensormend.errors import DataWarning, InputError, warn_user
-from tensormend.fibres import as_index_array, check_indices, choose_modes
+from tensormend.fibres import choose_modes
 from tensormend.initial import corrected_start, random_start, spectral_start
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
@@ -26,12 +24,12 @@ from tensormend.stopping import Stop
 from tensormend.truncate import as_order
 from tensormend.tucker import Tucker, degrees_of_freedom
 
-__all__ = ["METHODS", "complete", "recover"]
+__all__ = ["METHODS", "recover"]
 
 METHODS: dict[str, Any] = {
     cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD)
 }
-"""Solver classes by the name that the front doors take."""
+"""Solver classes by the name that `recover` and `complete` take."""
 
 STARTS = ("spectral", "corrected", "random")
 
@@ -134,167 +132,6 @@ def recover(
         resume=resume,
         spent=time.perf_counter() - clock,
     )
-
-
-def complete(
-    data: Any,
-    rank: int | Sequence[int],
-    *,
-    mask: Any = None,
-    indices: Any = None,
-    shape: Sequence[int] | None = None,
-    scale: float | Literal["isotropic"] = 1.0,
-    start: str | Tucker | None = "corrected",
-    holdout: float | tuple[Any, Any] | None = None,
-    rng: int | np.random.Generator | None = None,
-    **options: Any,
-) -> Result:
-    """Fill the holes of a tensor of low multilinear rank.
-
-    Parameters
-    ----------
-    data : an array with NaN where unknown; a ``numpy.ma`` array, masked where unknown; an array
-        with ``mask``; or a vector of values with ``indices`` and ``shape``
-    rank : multilinear rank, one int per mode or one for all
-    mask : boolean array, true where ``data`` is known
-    indices : ``m x d`` integers, the places of the values
-    shape : shape of the tensor, with ``indices``
-    scale : scale of the sampling operator, see `Sampling`
-    start : ``"corrected"``, which needs fewer known entries than the paper's ``"spectral"``;
-        ``"random"``, or a tensor
-    holdout : share of the known entries to keep from the solver and measure the error on, or a
-        pair of indices and values
-    rng : generator or seed for the held-out entries and the random start
-    options : as for `recover`
-
-    Returns
-    -------
-    Result
-        as from `recover`; ``result.x.dense()`` is the completed array, ``result.x[3, :, 5]`` a
-        part of it.
-
-    Examples
-    --------
-    >>> import tensormend as tm
-    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
-    >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
-    >>> result = tm.complete(data, rank=2, tol=1e-9)
-    >>> bool(np.allclose(result.x.dense(), truth))
-    True
-    """
-    unknown = sorted(set(options) - set(inspect.signature(recover).parameters))
-    if unknown:
-        raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
-    places, values, shape = _known_entries(data, mask, indices, shape)
-    rank = as_rank(rank, shape)
-    rng = np.random.default_rng(rng)
-    settings: dict[str, Any] = {"dtype": values.dtype, "threads": options.get("threads")}
-    kept_out: tuple[Operator, Array] | None = None
-    if isinstance(holdout, tuple) and len(holdout) == 2:
-        held = check_indices(np.asarray(holdout[0]), shape)
-        kept_out = (Sampling(shape, held, **settings), np.asarray(holdout[1]))
-        _warn_about_overlap(places, held, shape)
-    elif holdout is not None:
-        chosen = _choose_holdout(len(values), holdout, rng)
-        kept_out = (Sampling(shape, places[chosen], **settings), values[chosen])
-        places, values = places[~chosen], values[~chosen]
-    operator = Sampling(shape, places, scale=scale, **settings)
-    y = values * operator.scale
-    return recover(operator, y, rank, start=start, holdout=kept_out, rng=rng, **options)
-
-
-# what comes in
-
-
-def _known_entries(
-    data: Any, mask: Any, indices: Any, shape: Sequence[int] | None
-) -> tuple[Array, Array, tuple[int, ...]]:
-    """Turn every accepted form of data into indices, values and shape."""
-    if indices is not None:
-        if mask is not None:
-            raise InputError("give either mask or indices, got both")
-        if shape is None:
-            raise InputError("values with indices need the shape of the tensor; give shape=")
-        shape = as_shape(shape)
-        places, values = as_index_array(np.asarray(indices), shape), _as_numbers(data)
-        if values.shape != (len(places),):
-            raise InputError(
-                f"data must hold one value per row of indices ({len(places)}), got an array of "
-                f"shape {values.shape}"
-            )
-        if isinstance(data, np.ma.MaskedArray):
-            known = ~np.ma.getmaskarray(data)
-            places, values = places[known], values[known]
-    else:
-        array = _as_numbers(data)
-        if shape is not None and as_shape(shape) != array.shape:
-            raise InputError(f"shape {tuple(shape)} does not fit data of shape {array.shape}")
-        shape = as_shape(array.shape)
-        known = _known_mask(data, array, mask)
-        places, values = np.argwhere(known), array[known]
-    if len(values) == 0:
-        raise InputError("data must have at least one known entry, got none")
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-        bad = ~np.isfinite(values)
-        first = tuple(int(i) for i in places[int(np.argmax(bad))])
-        raise InputError(
-            f"known entries must be finite, got {int(bad.sum())} NaN or infinite (first at index "
-            f"{first}); mark them as unknown"
-        )
-    return places, values, shape
-
-
-def _as_numbers(data: Any) -> Array:
-    values = np.ma.getdata(data) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
-    if values.dtype.kind not in "biufc":
-        raise InputError(f"data must be numbers, got an array of {values.dtype}")
-    if not is_inexact(values.dtype) or not values.dtype.isnative:
-        return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-    return values
-
-
-def _known_mask(data: Any, values: Array, mask: Any) -> Array:
-    """Tell which entries are known, in the words of each kind of array."""
-    if mask is not None:
-        known = np.asarray(mask)
-        if known.dtype != np.bool_ or known.shape != values.shape:
-            raise InputError(
-                f"mask must be a boolean array of shape {values.shape}, true where data is known, "
-                f"got {known.dtype} of shape {known.shape}"
-            )
-        return known & ~np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else known
-    if isinstance(data, np.ma.MaskedArray):
-        return ~np.ma.getmaskarray(data)
-    return ~np.isnan(values)
-
-
-def _warn_about_overlap(places: Array, held: Array, shape: tuple[int, ...]) -> None:
-    columns = [
-        np.concatenate([a, b]).astype(np.uint32) for a, b in zip(places.T, held.T, strict=True)
-    ]
-    order = kernels.sort_entries(columns, shape)
-    if order is not None:
-        columns = [column[order] for column in columns]
-    repeated = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
-    if repeated.any():
-        warn_user(
-            f"{int(repeated.sum())} held-out entries are also known to the solver, so the "
-            "held-out error is too small; leave them out of one of the two",
-            DataWarning,
-        )
-
-
-def _choose_holdout(size: int, share: Any, rng: np.random.Generator) -> Array:
-    is_share = isinstance(share, float | np.floating) and 0 < share < 1
-    count = round(size * float(share)) if is_share else 0
-    if not 0 < count < size:
-        raise InputError(
-            f"holdout must be a share of the {size} known entries, between 0 and 1 and leaving "
-            f"some on both sides, or a pair of indices and values, got {share!r}"
-        )
-    chosen = np.zeros(size, dtype=bool)
-    chosen[rng.permutation(size)[:count]] = True
-    return chosen
 
 
 # settings
@@ -440,9 +277,10 @@ def _warn_about_data(problem: Problem) -> None:
     for k, n in enumerate(problem.shape):
         empty = problem.operator.fibres.unseen(k)
         if len(empty):
-            shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
+            mode, shown = problem.operator.describe(k, empty[:5].tolist())
+            more = ", ..." if len(empty) > 5 else ""
             warn_user(
-                f"mode {k} has no observation at all at index {shown} ({len(empty)} of {n}); "
+                f"{mode} has no observation at all at {shown}{more} ({len(empty)} of {n}); "
                 "what is filled in there is arbitrary",
                 DataWarning,
             )

@@ -125,6 +125,6 @@ class Result:
 
     def __repr__(self) -> str:
         return (
-            f"Result({self.method}, {self.status.name}: {self.n_iter} iterations, "
+            f"{type(self).__name__}({self.method}, {self.status.name}: {self.n_iter} iterations, "
             f"{self.seconds:.3g} s, {self.x})"
         )

@@ -11,9 +11,10 @@ import numpy as np
 
 from tensormend.bench.course import Contestant, Course
 from tensormend.bench.peers import PEERS
+from tensormend.complete import complete
 from tensormend.errors import InputError
 from tensormend.experiments import dense
-from tensormend.recover import METHODS, complete
+from tensormend.recover import METHODS
 
 __all__ = ["find_contestant", "list_names"]
 

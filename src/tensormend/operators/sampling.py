@@ -123,6 +123,10 @@ class Sampling(Operator):
     def __repr__(self) -> str:
         return f"Sampling(shape={self.shape}, size={self.size}, ratio={self.ratio:.3g})"
 
+    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its places, for a message."""
+        return f"mode {mode}", f"index {', '.join(map(str, places))}"
+
     def _stored(self, y: Array) -> Array:
         """Measurements in storage order, without the scale."""
         y = self._check_measurements(y)
