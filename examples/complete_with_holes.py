@@ -39,9 +39,8 @@ def main() -> None:
     best = min(results, key=lambda rank: results[rank].trace[-1].holdout_error)
     # with the rank chosen, go on from there with every known entry
     result = tm.complete(data, best, start=results[best].x, max_iter=200)
-    filled = np.where(np.isnan(data), result.x.dense(), data)
-    error = np.linalg.norm(filled - full) / np.linalg.norm(full)
-    print(f"rank {best} has the least held-out error; {np.isnan(filled).sum()} NaN are left")
+    error = np.linalg.norm(result.data - full) / np.linalg.norm(full)
+    print(f"rank {best} has the least held-out error; {np.isnan(result.data).sum()} NaN are left")
     print(f"error of the completed array against the full one: {error:.2e}")
 
 
