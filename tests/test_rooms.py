@@ -21,6 +21,8 @@ ROOMS = [
     "storage",
     "fibres",
     "known",
+    "means",
+    "preprocess",
     "tucker",
     "truncate",
     "manifold",
