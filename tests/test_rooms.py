@@ -23,6 +23,7 @@ ROOMS = [
     "known",
     "means",
     "preprocess",
+    "trust",
     "tucker",
     "truncate",
     "manifold",
