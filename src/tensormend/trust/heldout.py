@@ -79,7 +79,7 @@ class HeldOut:
         )
         if folds is None:
             folds = np.zeros(len(held), dtype=np.int64)
-        if len(np.unique(held * (folds.max(initial=0) + 1) + folds)) < len(held):
+        if (np.diff(np.sort(held * (folds.max(initial=0) + 1) + folds)) == 0).any():
             raise InputError(
                 "held must name every entry once, or once per fold, got repeats; drop them"
             )
@@ -141,10 +141,12 @@ class HeldOut:
         n, mine = int(ids.max()) + 1, ids[self.held]
         sums = slice_sums(ids, self.values, n)[mine]
         counts = np.bincount(ids, minlength=n)[mine]
-        if self.folds is not None and len(mine):
-            pairs = mine * (int(self.folds.max()) + 1) + self.folds
-            distinct, own = np.unique(pairs, return_inverse=True)
-            sums = sums - slice_sums(own, self.truth, len(distinct))[own]
+        if self.folds is not None:
+            n_folds = int(self.folds.max(initial=0)) + 1
+            own = mine * n_folds + self.folds
+            if n * n_folds > len(ids):  # more bins than entries
+                own = np.unique(own, return_inverse=True)[1]
+            sums = sums - slice_sums(own, self.truth, 0)[own]
             counts = counts - np.bincount(own)[own]
         return sums / np.maximum(counts, 1), counts
 
