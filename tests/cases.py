@@ -28,6 +28,7 @@ OPERATORS: dict[str, Callable[[tuple[int, ...], str], tm.Operator]] = {
     "isotropic sampling": lambda shape, dtype: tm.Sampling(
         shape, _indices(shape), scale="isotropic", dtype=dtype
     ),
+    "masked": lambda shape, dtype: tm.Masked(shape, _indices(shape), dtype=dtype),
     "gaussian": lambda shape, dtype: tm.Matrix.gaussian(shape, 30, rng=0, dtype=dtype),
     "rademacher": lambda shape, dtype: tm.Matrix.rademacher(shape, 30, rng=0, dtype=dtype),
 }

@@ -27,9 +27,10 @@ from kinds import (
     make_frame,
     make_series,
 )
-from tensormend.completion import Completion
+from tensormend.completion import Completion, Judged
 from tensormend.errors import InputError, MemoryLimitError
 from tensormend.known import Known, read_known
+from tensormend.preprocess import Preprocessing
 from tensormend.result import Status, Trace
 
 LABELLED = [name for name in KINDS if "Array" in name or "Series" in name or "Frame" in name]
@@ -39,7 +40,12 @@ LABELLED.remove("Series with indices")
 def pretend(known: Known, x: tm.Tucker) -> Completion:
     """Return the outcome of a run that ended at a given model."""
     result = tm.Result(x.astype(known.values.dtype), Status.CONVERGED, "", 0, 0.0, 0.0, Trace(), "")
-    return Completion.from_result(result, known)
+    return Completion.from_result(
+        result,
+        known=known,
+        fitted=Preprocessing().fit(known.indices, known.values, known.shape),
+        judged=Judged(np.arange(len(known.values)), None, 1.0, seen=True),
+    )
 
 
 def relabelled(name: str) -> tuple[Completion, Any]:

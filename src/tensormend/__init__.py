@@ -13,7 +13,7 @@ from tensormend import (
 )
 from tensormend.complete import complete
 from tensormend.completion import Completion
-from tensormend.operators import Matrix, Operator, Sampling
+from tensormend.operators import Masked, Matrix, Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.recover import recover
 from tensormend.result import Result, Row, Status, Trace
@@ -25,6 +25,7 @@ from tensormend.tucker import Tucker
 __all__ = [
     "Checkpoint",
     "Completion",
+    "Masked",
     "Matrix",
     "Operator",
     "Problem",

@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Sequence
-from typing import Any
+import math
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
 from tensormend.algebra import Array, as_rank
-from tensormend.completion import Completion
+from tensormend.choose import Choice, Entries, Trial, choose_model, make_problem
+from tensormend.completion import Completion, Judged
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import Fibres, check_indices
 from tensormend.known import Known, read_known
-from tensormend.operators import Operator, Sampling
+from tensormend.operators import Sampling
+from tensormend.preprocess import Fitted, Preprocessing
 from tensormend.recover import recover
+from tensormend.result import Result, Row, Status, Trace
+from tensormend.solve import solve
+from tensormend.solvers import Shrink
+from tensormend.solvers.shrink import effective_freedom
+from tensormend.stopping import Stop
 from tensormend.tucker import Tucker
 
 __all__ = ["complete"]
 
+SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
+N_JUDGED = 100_000  # entries that tell the error of a fit well enough
+SEARCHES = ("auto", "shrink", "rank")
+
 
 def complete(
     data: Any,
-    rank: int | Sequence[int],
+    rank: Literal["auto"] | int | Sequence[int] = "auto",
     *,
     mask: Any = None,
     indices: Any = None,
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
     value: Hashable | None = None,
-    start: str | Tucker | None = "corrected",
+    method: Any = "auto",
+    center: Literal["auto"] | bool | Sequence[int] = "auto",
+    scale: int | None = None,
+    log: bool = False,
+    clip: tuple[float | None, float | None] | None = None,
     holdout: float | tuple[Any, Any] | None = None,
+    max_seconds: float | None = None,
     rng: int | np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Callable[[Trial], None] | None = None,
     **options: Any,
 ) -> Completion:
-    """Fill the holes of a tensor of low multilinear rank.
+    """Fill the holes of a tensor, with a model chosen on held-out entries or of a given rank.
 
     Parameters
     ----------
@@ -42,62 +63,244 @@ def complete(
         ``numpy.ma`` array, masked where unknown; a vector of values with ``indices`` and
         ``shape``; a pandas Series with a MultiIndex or a long DataFrame, rows left out or NaN
         where unknown; a ``sparse.COO``, whose stored entries are known
-    rank : multilinear rank, one int per mode or one for all
+    rank : ``"auto"``: some known entries are held out, shrinkage of every strength and, for data
+        that are nearly of low rank, ranks are tried on them (see `choose_model` for the rule), and
+        the best is fitted to all entries. Else the multilinear rank, one int per mode or one for
+        all
     mask : boolean array, true where ``data`` is known; NaN may stand where it is false
     indices : ``m x d`` integers, the places of the values
     shape : shape of the tensor, with ``indices``
     modes, value : columns of a DataFrame that hold the labels of each mode and the values; by
         default the last column holds the values and all others labels
-    start : ``"corrected"``, which needs fewer known entries than the paper's ``"spectral"``;
-        ``"random"``, or a tensor
-    holdout : share of the known entries to keep from the solver and measure the error on, or a
-        pair of indices and values
+    method : for ``rank="auto"``, ``"auto"``, ``"shrink"`` or ``"rank"``: which models to try; for
+        a given rank a method of `recover`
+    center : take the grand mean (``()``), the effects of the slices of some modes as well, or of
+        all (``True``), out of the values before the fit; ``"auto"``: for ``rank="auto"`` the grand
+        mean, and where whole fibres are missing the effects too if they help; for a given rank
+        nothing, because means change the rank
+    scale : a mode whose slices are divided by their standard deviation
+    log : fit ``log1p`` of the values, for counts over many sizes
+    clip : least and largest value that may be filled in, ``None`` for no bound on a side
+    holdout : share of the known entries to hold out, 0.1 by default for ``rank="auto"``. For a
+        given rank they are kept from the fit (none by default); a pair of indices and values is
+        taken too
+    max_seconds : time limit; what there is by then is returned
     rng : generator or seed for the held-out entries and the random start
-    options : as for `recover`
+    threads : threads of the kernels, all cores by default
+    progress : called with every `Trial` of the search
+    options : for a given rank, as for `recover`
 
     Returns
     -------
     Completion
-        a result as from `recover`, with the completed ``data`` in the kind that came in, the
-        labelled ``factors``, and parts of the data by place (``at``, brackets) and label (``sel``).
+        a result as from `recover`, with the completed ``data`` in the kind that came in, how far
+        to trust it (``trust``), the models tried (``path``), the labelled ``factors``, and parts
+        of the data by place (``at``, brackets) and label (``sel``).
 
     Examples
     --------
     >>> import tensormend as tm
     >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
-    >>> result = tm.complete(data, rank=2, tol=1e-9)
-    >>> bool(np.allclose(result.data, truth))
-    True
+    >>> result = tm.complete(data, rng=0)
+    >>> bool(np.allclose(result.data, truth)), result.x.rank, result.trust.verdict.name
+    (True, (2, 2, 2), 'WELL_DETERMINED')
     """
+    clock = time.perf_counter()
     unknown = sorted(set(options) - set(inspect.signature(recover).parameters))
     if unknown:
         raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
     known = read_known(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
-    rank = as_rank(rank, known.shape)
+    preprocessing = Preprocessing(log=log, scale=scale, clip=clip)
     rng = np.random.default_rng(rng)
+    if isinstance(rank, str):
+        share = _check_search(rank, method, holdout, max_seconds, options)
+        limit = math.inf if max_seconds is None else max_seconds
+        choice = choose_model(
+            Entries(known.indices, known.values, known.shape),
+            preprocessing=preprocessing,
+            method=method,
+            center=center,
+            holdout=share,
+            max_seconds=SEARCH_SHARE * limit,
+            rng=rng,
+            threads=threads,
+            progress=progress,
+        )
+        return _fit_choice(known, choice, preprocessing, clock, limit, rng, threads)
+    preprocessing = replace(preprocessing, center=False if center == "auto" else center)
+    settings = {"method": method, "max_seconds": max_seconds, "threads": threads, **options}
+    return _fit_rank(known, as_rank(rank, known.shape), preprocessing, holdout, rng, settings)
+
+
+# a chosen model
+
+
+def _check_search(
+    rank: str, method: Any, holdout: Any, max_seconds: Any, options: dict[str, Any]
+) -> float:
+    """Refuse what does not go with a search, and return the share to hold out."""
+    if rank != "auto":
+        raise InputError(f"rank must be 'auto', one int or one per mode, got {rank!r}")
+    if method not in SEARCHES:
+        raise InputError(
+            f"with rank='auto' the method must be one of {', '.join(SEARCHES)}, got {method!r}; "
+            "give a rank to choose another method"
+        )
+    if options:
+        raise InputError(
+            f"{', '.join(sorted(options))} needs a rank; give one, or leave the option out"
+        )
+    if max_seconds is not None and not max_seconds > 0:
+        raise InputError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    share = 0.1 if holdout is None else holdout
+    if not isinstance(share, float | np.floating) or not 0 < share <= 0.5:
+        raise InputError(
+            "with rank='auto' holdout must be a share of the known entries, above 0 and at most "
+            f"0.5, got {holdout!r}"
+        )
+    return float(share)
+
+
+def _fit_choice(
+    known: Known,
+    choice: Choice,
+    preprocessing: Preprocessing,
+    clock: float,
+    limit: float,
+    rng: np.random.Generator,
+    threads: int | None,
+) -> Completion:
+    """Fit the chosen model to all entries, from the fit that was judged."""
+    trial = choice.trial
+    modes = False if trial.center is None else trial.center
+    fitted = replace(preprocessing, center=modes).fit(known.indices, known.values, known.shape)
+    values = fitted.apply(known.indices, known.values)
+    left = max(FIT_SHARE * limit - (time.perf_counter() - clock), 0.0)
+    stop_at = None if math.isinf(limit) else left
+    if not values.any():
+        result, freedom = _nothing_to_fit(choice.x), 0.0
+    elif trial.method == "shrink":
+        problem = make_problem(Entries(known.indices, values, known.shape), threads)
+        solver = Shrink(strength=trial.strength, first=trial.strength / Shrink.decay**2)
+        stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=stop_at)
+        result = solve(problem, solver, choice.x, stop=stop)
+        freedom = effective_freedom(problem, result.x, solver, rng)
+    else:
+        sampling = _KnownSampling(known, known.indices, dtype=values.dtype, threads=threads)
+        result = recover(
+            sampling, values, trial.rank, start=choice.x, max_seconds=stop_at, tol=1e-9
+        )
+        freedom = float(result.x.n_parameters)
+    judged = Judged(
+        choice.held,
+        choice.predicted,
+        freedom,
+        choice.groups,
+        choice.folds,
+        shrunken=trial.method == "shrink",
+    )
+    return Completion.from_result(
+        replace(
+            result,
+            seconds=time.perf_counter() - clock,
+            notes=(_describe(choice), *choice.notes, *result.notes),
+        ),
+        known=known,
+        fitted=fitted,
+        path=choice.path,
+        judged=judged,
+    )
+
+
+def _nothing_to_fit(x: Tucker) -> Result:
+    """Return zero, where the means have taken everything out of the data."""
+    row = Row(0.0, 0.0, 0.0)
+    message = f"{Status.CONVERGED.value} (The data are their means.)"
+    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, Trace((row,)), "shrink")
+
+
+def _describe(choice: Choice) -> str:
+    """Say what was chosen, in a sentence."""
+    trial = choice.trial
+    if trial.method == "rank":
+        what = f"rank {trial.rank}"
+    else:
+        taken = "nothing" if trial.center is None else "the grand mean"
+        if trial.center:
+            taken += f" and effects of modes {', '.join(map(str, trial.center))}"
+        what = f"shrinkage of strength {trial.strength:.2g}, {taken} taken out"
+    way = (
+        "one by one"
+        if choice.pattern.mode is None
+        else f"by fibres along mode {choice.pattern.mode}"
+    )
+    return (
+        f"{what}: the best of {len(choice.path)} models on {len(choice.held)} entries held out "
+        f"{way}, error {trial.error:.3g}"
+    )
+
+
+# a given rank
+
+
+def _fit_rank(
+    known: Known,
+    rank: tuple[int, ...],
+    preprocessing: Preprocessing,
+    holdout: Any,
+    rng: np.random.Generator,
+    settings: dict[str, Any],
+) -> Completion:
     places, values = known.indices, known.values
-    settings: dict[str, Any] = {"dtype": values.dtype, "threads": options.get("threads")}
-    kept_out: tuple[Operator, Array] | None = None
-    held: Array | None = None
-    if isinstance(holdout, tuple) and len(holdout) == 2:
-        held = check_indices(np.asarray(holdout[0]), known.shape)
-        kept_out = (Sampling(known.shape, held, **settings), np.asarray(holdout[1]))
-    elif holdout is not None:
+    chosen: Array | None = None
+    if holdout is not None and not isinstance(holdout, tuple):
         chosen = _choose_holdout(known, holdout, rng)
-        kept_out = (Sampling(known.shape, places[chosen], **settings), values[chosen])
         places, values = places[~chosen], values[~chosen]
-    operator = _KnownSampling(known, places, settings)  # refuses places that are not there
-    if held is not None:
-        _warn_about_overlap(known, held)
-    result = recover(operator, values, rank, start=start, holdout=kept_out, rng=rng, **options)
-    return Completion.from_result(result, known)
+    fitted = preprocessing.fit(places, values, known.shape)
+    kind = {"dtype": values.dtype, "threads": settings["threads"]}
+    kept_out = _held_out(known, holdout, chosen, fitted, kind)
+    operator = _KnownSampling(known, places, **kind)  # refuses places that are not there
+    if chosen is None and kept_out is not None:
+        _warn_about_overlap(known, kept_out[0].indices)
+    settings.setdefault("start", "corrected")
+    inside = values if fitted.is_identity else fitted.apply(places, values)
+    result = recover(operator, inside, rank, holdout=kept_out, rng=rng, **settings)
+    held = _sample(len(known.values), rng) if chosen is None else np.flatnonzero(chosen)
+    judged = Judged(held, None, float(result.x.n_parameters), seen=chosen is None)
+    return Completion.from_result(result, known=known, fitted=fitted, judged=judged)
+
+
+def _held_out(
+    known: Known, holdout: Any, chosen: Array | None, fitted: Fitted, kind: dict[str, Any]
+) -> tuple[Sampling, Array] | None:
+    """Return the held-out entries as an operator and values, where there are any."""
+    if holdout is None:
+        return None
+    if chosen is not None:
+        places, values = known.indices[chosen], known.values[chosen]
+    elif len(holdout) == 2:
+        places = check_indices(np.asarray(holdout[0]), known.shape)
+        values = np.asarray(holdout[1])
+    else:
+        raise InputError(
+            f"holdout must be a share or a pair of indices and values, got {len(holdout)} parts"
+        )
+    if not fitted.is_identity:
+        values = fitted.apply(places, values)
+    return Sampling(known.shape, places, **kind), values
+
+
+def _sample(size: int, rng: np.random.Generator) -> Array:
+    if size <= N_JUDGED:
+        return np.arange(size)
+    return np.sort(rng.choice(size, N_JUDGED, replace=False))
 
 
 class _KnownSampling(Sampling):
     """Sampling that calls modes and places by the names they have in the data."""
 
-    def __init__(self, known: Known, places: Array, settings: dict[str, Any]) -> None:
+    def __init__(self, known: Known, places: Array, **settings: Any) -> None:
         super().__init__(known.shape, places, **settings)
         self._kind = known.kind
 

@@ -11,12 +11,39 @@ from typing import Any
 import numpy as np
 
 from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
+from tensormend.choose import Trial
 from tensormend.fibres import check_indices
 from tensormend.known import Keys, Known
+from tensormend.preprocess import Fitted
 from tensormend.result import Result
+from tensormend.trust import Trust, judge
 from tensormend.tucker import expand_key
 
-__all__ = ["Completion"]
+__all__ = ["Completion", "Judged"]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Entries that a fit is judged by.
+
+    Attributes
+    ----------
+    held : positions among the known entries
+    predicted : what was predicted for them; ``None`` for what the model says
+    degrees_of_freedom : of the model
+    groups : entries that were held out together share a number
+    folds : number of the fit that predicted each, where there were several
+    seen : whether the fit had seen them
+    shrunken : whether the fit was shrunken
+    """
+
+    held: Array
+    predicted: Array | None
+    degrees_of_freedom: float
+    groups: Array | None = None
+    folds: Array | None = None
+    seen: bool = False
+    shrunken: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +57,10 @@ class Completion(Result):
     Attributes
     ----------
     known : the known entries and the kind of data they came in
+    fitted : what was done to the values before the fit and is undone in what comes back; ``x`` is
+        the tensor in between
+    path : the models that were tried to choose one, in order; empty for a given rank
+    judged : held-out entries and what was predicted for them, from which `trust` is made
 
     Notes
     -----
@@ -50,11 +81,35 @@ class Completion(Result):
     """
 
     known: Known = field(kw_only=True)
+    fitted: Fitted = field(kw_only=True)
+    path: tuple[Trial, ...] = field(kw_only=True, default=())
+    judged: Judged = field(kw_only=True)
 
     @classmethod
-    def from_result(cls, result: Result, known: Known) -> Completion:
+    def from_result(cls, result: Result, **parts: Any) -> Completion:
         """Join the outcome of a run with the data it was made for."""
-        return cls(**vars(result), known=known)
+        return cls(**vars(result), **parts)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """How far the completed data can be trusted, and why; made once and kept."""
+        known, judged = self.known, self.judged
+        predicted = judged.predicted
+        seen = self._values(known.indices)
+        return judge(
+            known.indices,
+            known.values,
+            known.shape,
+            held=judged.held,
+            predicted=seen[judged.held] if predicted is None else predicted,
+            residuals=known.values - seen,
+            degrees_of_freedom=judged.degrees_of_freedom + self.fitted.degrees_of_freedom,
+            groups=judged.groups,
+            folds=judged.folds,
+            seen=judged.seen,
+            shrunken=judged.shrunken,
+            names=[known.kind.describe(k, ())[0] for k in range(len(known.shape))],
+        )
 
     # the whole
 
@@ -136,11 +191,13 @@ class Completion(Result):
 
     def _values(self, places: Array) -> Array:
         """Return the model at scattered places, in the units of the data."""
-        return self.x.entries(places)
+        values = self.x.entries(places)
+        return values if self.fitted.is_identity else self.fitted.undo(places, values)
 
     def _block(self, places: Sequence[slice | Array]) -> Array:
         """Return the model on a block, in the units of the data."""
-        return self.x.block(places, memory_limit=None)
+        block = self.x.block(places, memory_limit=None)
+        return block if self.fitted.is_identity else self.fitted.undo_block(block, places)
 
     def _sizes(self, keys: Keys) -> tuple[int, ...]:
         """Sizes of a block; a mode at one place counts 1."""

@@ -18,7 +18,18 @@ from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
 from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
-from tensormend.solvers import RBB, RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
+from tensormend.solvers import (
+    RBB,
+    RCG,
+    RGD,
+    RGN,
+    SMQRGD,
+    TIHT,
+    Auto,
+    ScaledGD,
+    SeMPIHT,
+    Shrink,
+)
 from tensormend.steps import StepRule, as_step
 from tensormend.stopping import Stop
 from tensormend.truncate import as_order
@@ -27,7 +38,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 __all__ = ["METHODS", "recover"]
 
 METHODS: dict[str, Any] = {
-    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD)
+    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD, Shrink)
 }
 """Solver classes by the name that `recover` and `complete` take."""
 
@@ -68,7 +79,8 @@ def recover(
     y : the measurements, one per row of the operator
     rank : multilinear rank, one int per mode or one for all
     method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rbb"``, ``"rcg"``,
-        ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, or a solver
+        ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, ``"shrink"`` (no cut at
+        the rank but shrinkage within it, see `Shrink`), or a solver
     step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
         step rule, for the methods that have a choice
     start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;
@@ -116,7 +128,7 @@ def recover(
     x0 = _make_start(start, solver, problem, rng)
     truth = _check_truth(truth, problem)
     _check_holdout(holdout, problem)
-    _warn_about_data(problem)
+    _warn_about_data(problem, solver)
     problem = problem.arranged(_arrangement(solver, problem), threads)
     if compact:
         problem = problem.compact()
@@ -262,10 +274,10 @@ def _check_holdout(holdout: tuple[Operator, Array] | None, problem: Problem) -> 
         raise InputError("held-out measurements must be finite and not all zero")
 
 
-def _warn_about_data(problem: Problem) -> None:
+def _warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
     """Say what the measurements cannot determine."""
     needed = degrees_of_freedom(problem.shape, problem.rank)
-    if problem.operator.size < needed:
+    if problem.operator.size < needed and not isinstance(solver, Shrink):
         warn_user(
             f"{problem.operator.size} measurements cannot determine a tensor of shape "
             f"{problem.shape} and rank {problem.rank}, which has {needed} degrees of freedom; "

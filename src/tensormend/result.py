@@ -18,6 +18,7 @@ class Status(Enum):
     """How a run ended; the value is a sentence for people."""
 
     CONVERGED = "A tolerance was reached."
+    FINISHED = "The method came to the end of its path."
     ITERATION_LIMIT = (
         "The iteration limit was reached before a tolerance; allow more iterations, or resume."
     )
@@ -97,7 +98,7 @@ class Result:
     Attributes
     ----------
     x : the recovered tensor, a `Tucker` with ``core`` and ``factors``: the last iterate of a run
-        that converged or was stopped by its callback, else the one of least loss
+        that converged, finished or was stopped by its callback, else the one of least loss
     status : how the run ended
     message : what happened, in a sentence
     n_iter : number of iterations
@@ -120,8 +121,8 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether a tolerance was reached."""
-        return self.status is Status.CONVERGED
+        """Whether a tolerance or the end of the method's path was reached."""
+        return self.status in (Status.CONVERGED, Status.FINISHED)
 
     def __repr__(self) -> str:
         return (

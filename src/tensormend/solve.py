@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -34,7 +34,8 @@ class State(Protocol):
     """What a solver carries from one iteration to the next: a value, never changed in place.
 
     The iterate comes evaluated, so that its residual is computed once, and has orthonormal
-    factors.
+    factors. A state may also have ``notes`` for the result, and a true ``is_finished`` ends the
+    run.
     """
 
     @property
@@ -230,16 +231,16 @@ def solve(
     monitor = _Monitor(problem, truth, holdout, stop)
     inside = problem.in_units()
     wall = time.perf_counter() - spent
-    # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
-    # small problems slower, so BLAS keeps to one until the run ends.
+    # The loop looks for non-finite numbers itself. Several BLAS threads make small problems
+    # slower, and more so beside those of the kernels, so BLAS keeps to one until the run ends.
     quiet = np.errstate(over="ignore", invalid="ignore")
-    with quiet, _one_blas_thread():
+    with quiet, nullcontext() if problem.operator.wants_blas_threads else _one_blas_thread():
         if resume is None:
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
             run, ending = _load_run(resume, problem, inside, solver), None
             wall -= run.rows[-1].seconds
-        ending = ending or stop.check(run.rows, time.perf_counter() - wall)
+        ending = ending or stop.check(run.rows, time.perf_counter() - wall) or _finished(run)
         while ending is None:
             n_iter = len(run.rows)
             ending = _advance(run, inside, solver, monitor)
@@ -249,6 +250,7 @@ def solve(
                     if callback(Progress(n_iter, x, run.rows[-1])):
                         ending = Status.STOPPED, f"in iteration {n_iter}"
                 ending = stop.check(run.rows, time.perf_counter() - wall) or ending
+                ending = ending or _finished(run)
             if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
                 _save_run(checkpoint.path, run, problem, solver)
         if checkpoint is not None and ending[0] is not Status.DIVERGED:
@@ -304,8 +306,14 @@ def _advance(
     return None
 
 
+def _finished(run: _Run) -> tuple[Status, str] | None:
+    if not getattr(run.state, "is_finished", False):
+        return None
+    return Status.FINISHED, f"after {len(run.rows) - 1} iterations"
+
+
 def _conclude(run: _Run, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
-    keep_last = status in (Status.CONVERGED, Status.STOPPED)
+    keep_last = status in (Status.CONVERGED, Status.FINISHED, Status.STOPPED)
     row = run.rows[-1 if keep_last else run.best_row]
     return Result(
         x=monitor.in_data_units(run.state.x if keep_last else run.best),

@@ -179,6 +179,12 @@ class SparsePlusTucker:
             panel += _tucker_panel(self.tucker, mode, q)
         return np.moveaxis(panel.reshape(*others, q.shape[1]), -1, mode)
 
+    def ahead(self, previous: SparsePlusTucker, momentum: float) -> SparsePlusTucker:
+        """Return ``self + momentum * (self - previous)`` of sums with entries in one place."""
+        values = self.values + momentum * (self.values - previous.values)
+        step = self._low_rank() - previous._low_rank()
+        return replace(self, values=values, tucker=self._low_rank() + step * momentum)
+
     def project(self, factors: Sequence[Array]) -> Array:
         """Core ``self ×_k U_k^H`` over all modes, without any large array."""
         modes = self.fibres.modes

@@ -28,6 +28,7 @@ from tensormend.storage import load_arrays, save_arrays
 __all__ = ["Tucker", "degrees_of_freedom", "expand_key"]
 
 CHUNK_BYTES = 2**25  # working memory of one block of entries
+SMALL_BYTES = 2**28  # up to which the whole tensor may be formed for its entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +114,16 @@ class Tucker:
     def entries(self, indices: Any) -> Array:
         """Values at an ``m x d`` array of indices (one index tuple counts as one row).
 
-        Costs ``O(m prod(r))`` and a fixed amount of working memory.
+        Costs ``O(m prod(r))`` and a fixed amount of working memory; where that is more than the
+        whole tensor costs, and this is small, the entries are taken from the whole.
         """
         indices = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
+        total = math.prod(self.shape)
+        if (
+            total * self.dtype.itemsize <= SMALL_BYTES
+            and total * sum(self.rank) < len(indices) * self.core.size
+        ):
+            return np.asarray(self.dense()[tuple(indices.T)])
         values = np.empty(len(indices), dtype=self.dtype)
         width = self.core.size * self.dtype.itemsize
         block = max(1, CHUNK_BYTES // width)

@@ -1,7 +1,8 @@
 """Measurement operators."""
 
 from tensormend.operators.base import ModeProducts, Operator, Pullback
+from tensormend.operators.masked import Masked
 from tensormend.operators.matrix import Matrix
 from tensormend.operators.sampling import Sampling
 
-__all__ = ["Matrix", "ModeProducts", "Operator", "Pullback", "Sampling"]
+__all__ = ["Masked", "Matrix", "ModeProducts", "Operator", "Pullback", "Sampling"]

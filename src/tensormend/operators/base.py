@@ -59,6 +59,8 @@ class Operator(ABC):
     shape: tuple[int, ...]
     size: int
     dtype: np.dtype[Any]
+    wants_blas_threads: bool = False
+    """Whether its dense products are so large that BLAS should share them among threads."""
 
     @abstractmethod
     def forward(self, x: Tucker | Array) -> Array:
@@ -86,6 +88,20 @@ class Operator(ABC):
         """Return ``x + step_size * A*(y)`` in a form that `thosvd` and `sthosvd` take."""
         back = step_size * self.adjoint(y)
         return back if x is None else x.dense() + back
+
+    def filled(self, x: Tucker, y: Array) -> tuple[float, Array | SparsePlusTucker]:
+        """Return the loss at ``x``, and ``x + A*(y - A(x))`` in a form that can be truncated.
+
+        For observed entries that is ``x`` with the data in their places.
+        """
+        residual = y - self.forward(x)
+        return _half_square(residual), self.shifted(x, 1.0, residual)
+
+    def core_gradient(self, x: Tucker, y: Array | None) -> Array:
+        """Pull ``A*(y - A(x))`` back to the core by ``×_j U_j^H``; no ``y`` stands for zero."""
+        seen = self.forward(x)
+        residual = -seen if y is None else y - seen
+        return multi_mode_product(self.adjoint(residual), x.factors, adjoint=True)
 
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back at ``x``."""

@@ -191,6 +191,15 @@ class Sampling(Operator):
         dtype = np.result_type(values.dtype, self.dtype)
         return SparsePlusTucker(self.fibres, values, x, self.threads, dtype)
 
+    def filled(self, x: Tucker, y: Array) -> tuple[float, SparsePlusTucker]:
+        """Return the loss at ``x``, and ``x`` with the data in their places."""
+        pull = self.pullback(x, y, want_residual=True)
+        return pull.loss, self.shifted(x, 1.0, pull.residual)
+
+    def core_gradient(self, x: Tucker, y: Array | None) -> Array:
+        """Pull the residual back to the core in one pass."""
+        return self.pullback(x, np.zeros(self.size, dtype=x.dtype) if y is None else y).core
+
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back in one pass over the entries."""
         return self._pull(x, y, want_residual=want_residual, subtract=True)

@@ -7,6 +7,7 @@ from tensormend.solvers.rcg import RCG
 from tensormend.solvers.rgd import RGD
 from tensormend.solvers.rgn import RGN
 from tensormend.solvers.scaledgd import ScaledGD
+from tensormend.solvers.shrink import Shrink
 from tensormend.solvers.smqrgd import SMQRGD
 
-__all__ = ["RBB", "RCG", "RGD", "RGN", "SMQRGD", "TIHT", "Auto", "ScaledGD", "SeMPIHT"]
+__all__ = ["RBB", "RCG", "RGD", "RGN", "SMQRGD", "TIHT", "Auto", "ScaledGD", "SeMPIHT", "Shrink"]

@@ -41,6 +41,7 @@ def judge(
     groups: Any = None,
     folds: Any = None,
     seen: bool = False,
+    shrunken: bool = False,
     names: Sequence[str] | None = None,
 ) -> Trust:
     """Judge how far the observed entries determine a tensor.
@@ -57,6 +58,8 @@ def judge(
     folds : one label per held-out entry, where several fits were judged: the fit of a fold saw the
         entries of the others, and so does the baseline
     seen : whether the judged fits had seen the held-out entries after all
+    shrunken : whether the fit was shrunken: then it may follow the data closely without following
+        their noise, and only the held-out error tells
     names : names of the modes
 
     Returns
@@ -82,10 +85,10 @@ def judge(
     * its standard error is above a quarter of it,
     * in some slice with 10 held-out entries or more it is three times as large as overall, and one
       standard error more, so that a single bad entry does not make a bad slice,
-    * it is above twice the noise in the residuals: the fit follows noise,
-    * there are fewer than 2 entries per degree of freedom,
-    * some slice was never observed, or has fewer entries than ``degrees_of_freedom / sum(shape)``,
-      the unknowns that a slice has on average.
+    * it is above twice the noise in the residuals, and the fit was not shrunken: it follows noise,
+    * there are fewer than 2 entries per degree of freedom, and the fit was not shrunken,
+    * some slice was never observed, or, where the fit was not shrunken, has fewer entries than
+      ``degrees_of_freedom / sum(shape)``, the unknowns that a slice has on average.
 
     Else it is *well determined*. An error below 1e-5 of the values answers every doubt about its
     size. Fibres that were never observed are counted but no reason to doubt: low rank fills them.
@@ -119,6 +122,7 @@ def judge(
     coverage = measure_coverage(given.indices, given.shape)
     baseline, base_squares = given.best_mean(coverage, names)
     trust = _measure(given, coverage, degrees_of_freedom, names, baseline, base_squares)
+    trust = replace(trust, shrunken=shrunken)
     gain = mean_with_error(base_squares - given.squares, given.groups)
     fatal = _fatal_reasons(trust, gain[0])
     reasons = [
@@ -206,7 +210,7 @@ def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list
         reasons.append(
             f"The {what} is known only to {trust.rmse:.3g} ± {trust.standard_error:.2g}."
         )
-    if trust.rmse > OVERFITTED * trust.noise:
+    if not trust.shrunken and trust.rmse > OVERFITTED * trust.noise:
         reasons.append(
             f"The {what} ({trust.rmse:.3g}) is more than twice the noise that the residuals show "
             f"({trust.noise:.3g}): the fit follows noise."
@@ -237,7 +241,7 @@ def _doubts_about_slices(trust: Trust, given: HeldOut) -> list[str]:
 def _doubts_about_data(trust: Trust, coverage: Coverage) -> list[str]:
     reasons = []
     ratio = trust.n_entries / trust.degrees_of_freedom if trust.degrees_of_freedom else math.inf
-    if 1 < ratio < FEW_ENTRIES:
+    if not trust.shrunken and 1 < ratio < FEW_ENTRIES:
         reasons.append(
             f"There are only {ratio:.3g} entries per degree of freedom ({trust.n_entries} for "
             f"{trust.degrees_of_freedom:.6g})."
@@ -248,7 +252,7 @@ def _doubts_about_data(trust: Trust, coverage: Coverage) -> list[str]:
         if len(mode.unseen):
             reasons.append(f"In {name} nothing was observed {_at(mode.unseen, n)}.")
         thin = np.flatnonzero((mode.counts > 0) & (mode.counts < needed))
-        if len(thin):
+        if len(thin) and not trust.shrunken:
             reasons.append(
                 f"In {name} fewer than {needed:.3g} entries were observed {_at(thin, n)}, about "
                 "as many as a slice has unknowns."

@@ -45,6 +45,7 @@ class Trust:
     n_entries, n_held : numbers of entries
     seen : whether the judged fits had seen the entries: the error is then too small
     names : names of the modes
+    shrunken : whether the fit was shrunken, its degrees of freedom being effective ones
     """
 
     verdict: Verdict
@@ -65,6 +66,7 @@ class Trust:
     n_held: int
     seen: bool
     names: tuple[str, ...]
+    shrunken: bool = False
 
     @property
     def error_name(self) -> str:

@@ -1,0 +1,491 @@
+"""Choosing a model for data with holes: how much to shrink, or which rank, judged on a hold-out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tensormend.algebra import Array, as_rank
+from tensormend.errors import InputError
+from tensormend.holdout import Fold, Pattern, draw_folds, find_pattern
+from tensormend.operators import Masked, Operator, Sampling
+from tensormend.preprocess import Fitted, Preprocessing
+from tensormend.problem import Problem
+from tensormend.solve import Progress, solve
+from tensormend.solvers import RGN, Shrink
+from tensormend.stopping import Stop
+from tensormend.truncate import thosvd
+from tensormend.tucker import Tucker, degrees_of_freedom
+
+__all__ = ["Choice", "Entries", "Trial", "choose_model", "generous_rank", "make_problem"]
+
+FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
+WORSE, MAX_WORSE = 1.02, 3  # of the least error on the way: stages beyond that end the path
+TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
+NEARLY_EXACT = 0.02  # held-out error relative to the deviation of the data: try exact low rank
+RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
+EXACT = 1e-7  # held-out error relative to the deviation of the data: nothing left to gain
+RANK_ITERATIONS = 12
+GENEROUS = 40  # directions a mode may have where the whole tensor is not formed
+DENSE_COPIES = 8  # arrays of the whole tensor that shrinkage works with
+DENSE_BYTES = 2**31  # for these, at most
+DENSE_RATE, SPARSE_RATE = 4e10, 2e9  # multiply-adds a second: of dense products, of a pass
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Known entries of a tensor: ``m x d`` indices, values, and the shape."""
+
+    indices: Array
+    values: Array
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, positions: Array) -> Entries:
+        """Return some of the entries."""
+        return replace(self, indices=self.indices[positions], values=self.values[positions])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model that was tried.
+
+    Attributes
+    ----------
+    method : ``"shrink"``, or ``"rank"`` for one of fixed rank
+    center : modes whose slices have effects; ``()`` for the grand mean alone, ``None`` for nothing
+    strength : of the shrinkage; NaN for a fixed rank
+    rank : number of directions per mode
+    error : held-out RMSE in the units of the data
+    standard_error : of ``error``, fibres held out as a whole counting once
+    """
+
+    method: Literal["shrink", "rank"]
+    center: tuple[int, ...] | None
+    strength: float
+    rank: tuple[int, ...]
+    error: float
+    standard_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The model chosen, what it was chosen from, and what it said about the held-out entries.
+
+    Attributes
+    ----------
+    trial : the model
+    path : all that were tried, in order
+    x : the fit of that model or one near it, to start from
+    held : positions of the held-out entries, over all folds
+    predicted : what fits that had not seen them said, in the units of the data
+    groups : entries that were held out as one fibre share a number
+    folds : number of the fold of each
+    pattern : how entries are missing
+    notes : what there is to say
+    """
+
+    trial: Trial
+    path: tuple[Trial, ...]
+    x: Tucker
+    held: Array
+    predicted: Array
+    groups: Array
+    folds: Array
+    pattern: Pattern
+    notes: tuple[str, ...]
+
+
+def generous_rank(shape: Sequence[int], limit: int | None = None) -> tuple[int, ...]:
+    """Return the largest rank that exists, with at most ``limit`` in every mode.
+
+    >>> generous_rank((100, 3, 2))
+    (6, 3, 2)
+    """
+    rank = [n if limit is None else min(n, limit) for n in shape]
+    for _ in rank:
+        for k in range(len(rank)):
+            rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
+    return tuple(rank)
+
+
+def make_problem(entries: Entries, threads: int | None) -> Problem:
+    """Return the problem that suits shrinkage: with dense products, or passes over the entries.
+
+    Dense products and all directions where the arrays fit into 2 GiB and the multiply-adds of an
+    iteration take less time, at the rates of either, than passes with 40 directions a mode.
+    """
+    total = math.prod(entries.shape)
+    is_small = total * entries.values.dtype.itemsize * DENSE_COPIES <= DENSE_BYTES
+    dense = 10 * total * sum(entries.shape) / DENSE_RATE
+    width = min(GENEROUS, max(entries.shape))
+    sparse = 20 * len(entries.shape) * len(entries) * width / SPARSE_RATE
+    is_dense = is_small and dense <= sparse
+    operator = _observe(entries, threads, is_dense=is_dense)
+    rank = generous_rank(entries.shape, None if is_dense else GENEROUS)
+    return Problem(operator, entries.values, rank)
+
+
+def _observe(entries: Entries, threads: int | None, *, is_dense: bool) -> Operator:
+    dtype = entries.values.dtype
+    if is_dense:
+        return Masked(entries.shape, entries.indices, dtype=dtype)
+    return Sampling(entries.shape, entries.indices, dtype=dtype, threads=threads)
+
+
+@dataclass
+class _Search:
+    """What a search needs to know and what it has found."""
+
+    entries: Entries
+    folds: tuple[Fold, ...]
+    pattern: Pattern
+    preprocessing: Preprocessing
+    deadline: float
+    threads: int | None
+    progress: Callable[[Trial], None] | None
+    path: list[Trial] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_late(self) -> bool:
+        return time.perf_counter() > self.deadline
+
+    def record(self, trial: Trial) -> None:
+        self.path.append(trial)
+        if self.progress is not None:
+            self.progress(trial)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A model, its predictions over all folds, their squared errors, and a fit."""
+
+    trial: Trial
+    predicted: Array
+    squares: Array
+    x: Tucker
+    n_folds: int
+
+
+def choose_model(
+    entries: Entries,
+    *,
+    preprocessing: Preprocessing | None = None,
+    method: Literal["auto", "shrink", "rank"] = "auto",
+    center: Literal["auto"] | bool | Sequence[int] = "auto",
+    holdout: float = 0.1,
+    max_seconds: float = math.inf,
+    rng: np.random.Generator | int | None = None,
+    threads: int | None = None,
+    progress: Callable[[Trial], None] | None = None,
+) -> Choice:
+    """Choose between strengths of shrinkage, centrings and ranks by the error on a hold-out.
+
+    1. Entries are held out as the holes are (see `draw_folds`).
+    2. Shrinkage comes down its path from strong to weak, with the grand mean taken out, and where
+       whole fibres are missing also with an effect for every slice; the held-out error is measured
+       at every stage, and a path ends where the error has risen for three stages.
+    3. Of all strengths the strongest is taken whose error is above the least by no more than the
+       standard error of the difference, and by no more than 1%.
+    4. Where that error is small (2% of the deviation of the data) or the path was best at its weak
+       end, the data may be of low rank exactly: ranks grow from 1, in one mode or in all, each fit
+       starting from the last, as long as the held-out error falls; then the smallest rank within
+       one standard error of the best is taken.
+
+    Parameters
+    ----------
+    entries : what is known
+    preprocessing : log, scale and clip; the centring in it is replaced
+    method : ``"shrink"`` or ``"rank"`` to try only one kind of model
+    center : modes to take effects out of, ``True`` for all, ``()`` for the grand mean alone,
+        ``False`` for nothing; ``"auto"`` is the rule above
+    holdout : share of the entries to hold out
+    max_seconds : the search ends by then with the best model so far
+    progress : called with every trial
+    """
+    if len(entries) < 2:
+        raise InputError(
+            f"choosing a model takes at least two known entries, got {len(entries)}; give a rank"
+        )
+    rng = np.random.default_rng(rng)
+    pattern = find_pattern(entries.indices, entries.shape)
+    folds = draw_folds(entries.indices, entries.shape, rng, share=holdout, pattern=pattern)
+    if not folds:
+        raise InputError(
+            f"no entry can be held out of {len(entries)}: every slice needs one that is left; "
+            "give a rank"
+        )
+    search = _Search(
+        entries,
+        folds,
+        pattern,
+        Preprocessing() if preprocessing is None else preprocessing,
+        time.perf_counter() + max_seconds,
+        threads,
+        progress,
+    )
+    best = None
+    if method != "rank":
+        for modes in _centrings(center, search):
+            found = _best_strength(search, modes)
+            if best is None or found.trial.error < best.trial.error:
+                best = found
+    if best is None or (method == "auto" and _may_be_exact(best, search)):
+        found = _best_rank(search)
+        if best is None or found.trial.error < best.trial.error:
+            best = found
+    if search.is_late:
+        search.notes.append("the time limit ended the search; the model is the best until then")
+    held, groups, numbers = _over_folds(search.folds[: best.n_folds])
+    return Choice(
+        best.trial,
+        tuple(search.path),
+        best.x,
+        held,
+        best.predicted,
+        groups,
+        numbers,
+        pattern,
+        tuple(search.notes),
+    )
+
+
+def _centrings(center: Any, search: _Search) -> Iterator[tuple[int, ...] | None]:
+    order = len(search.entries.shape)
+    if center == "auto":
+        yield ()
+        if search.pattern.mode is not None and not search.is_late:
+            yield tuple(range(order))
+    elif isinstance(center, bool):
+        yield tuple(range(order)) if center else None
+    else:
+        yield tuple(center)
+
+
+def _over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
+    """Positions, groups and fold numbers of the held-out entries of several folds."""
+    groups, first = [], 0
+    for fold in folds:
+        _, numbers = np.unique(fold.clusters, return_inverse=True)
+        groups.append(first + numbers)
+        first += int(numbers.max()) + 1
+    sizes = [len(fold.held) for fold in folds]
+    held = np.concatenate([fold.held for fold in folds])
+    return held, np.concatenate(groups), np.repeat(np.arange(len(folds)), sizes)
+
+
+# strengths
+
+
+def _best_strength(search: _Search, center: tuple[int, ...] | None) -> _Found:
+    """Follow the path in every fold, and take the strength that is best over all of them."""
+    solver = Shrink(strength=LAST, first=FIRST)
+    runs = []
+    for fold in search.folds:
+        runs.append(_follow(search, fold, center, solver))
+        if search.is_late:
+            break
+    n_stages = min(len(run.predicted) for run in runs)
+    trials, squares, predictions = [], [], []
+    for stage in range(n_stages):
+        predicted = np.concatenate([run.predicted[stage] for run in runs])
+        strength, rank = runs[0].strengths[stage], runs[0].ranks[stage]
+        error = _squared_errors(search, predicted, len(runs))
+        rmse, standard_error = _summarize(search, error, len(runs))
+        trials.append(Trial("shrink", center, strength, rank, rmse, standard_error))
+        squares.append(error)
+        predictions.append(predicted)
+        search.record(trials[-1])
+    least = int(np.argmin([trial.error for trial in trials]))
+    chosen = next(
+        k
+        for k in range(least + 1)
+        if _is_within_error(search, squares[k], squares[least], len(runs))
+    )
+    return _Found(trials[chosen], predictions[chosen], squares[chosen], runs[0].x, len(runs))
+
+
+@dataclass(eq=False)
+class _Run:
+    """A path in one fold: what was predicted at each strength, and the best fit."""
+
+    x: Tucker
+    predicted: list[Array] = field(default_factory=list)
+    strengths: list[float] = field(default_factory=list)
+    ranks: list[tuple[int, ...]] = field(default_factory=list)
+
+
+def _prepare(
+    search: _Search, fold: Fold, center: tuple[int, ...] | None
+) -> tuple[Fitted, Entries, Entries]:
+    """Fit means to the entries that are kept; return them prepared, and those held out."""
+    kept = search.entries.part(fold.kept(len(search.entries)))
+    modes = False if center is None else center
+    fitted = replace(search.preprocessing, center=modes).fit(kept.indices, kept.values, kept.shape)
+    prepared = replace(kept, values=fitted.apply(kept.indices, kept.values))
+    return fitted, prepared, search.entries.part(fold.held)
+
+
+def _follow(search: _Search, fold: Fold, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
+    fitted, kept, held = _prepare(search, fold, center)
+    zero = _zero(kept)
+    if not kept.values.any():  # the means say it all
+        nothing = fitted.undo(held.indices, zero.entries(held.indices))
+        return _Run(zero, [nothing], [FIRST], [zero.rank])
+    problem = make_problem(kept, search.threads)
+    where = _observe(held, search.threads, is_dense=isinstance(problem.operator, Masked))
+    run = _Run(zero)
+    errors: list[float] = []
+
+    def look(now: Progress) -> bool:
+        if now.n_iter % solver.rounds and not search.is_late:
+            return False
+        predicted = fitted.undo(held.indices, where.forward(now.x))
+        errors.append(float(fold.weights @ np.abs(predicted - held.values) ** 2))
+        if errors[-1] <= min(errors):
+            run.x = now.x
+        run.predicted.append(predicted)
+        run.strengths.append(solver.strength_at(now.n_iter - 1))
+        run.ranks.append(now.x.rank)
+        recent = errors[-MAX_WORSE:]
+        is_worse = len(errors) > MAX_WORSE and min(recent) > WORSE**2 * min(errors)
+        return is_worse or search.is_late
+
+    stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
+    solve(problem, solver, stop=stop, callback=look)
+    return run
+
+
+def _zero(entries: Entries) -> Tucker:
+    shape, dtype = entries.shape, entries.values.dtype
+    core = np.zeros((1,) * len(shape), dtype=dtype)
+    return Tucker(core, tuple(np.ones((n, 1), dtype=dtype) / math.sqrt(n) for n in shape))
+
+
+def _squared_errors(search: _Search, predicted: Array, n_folds: int) -> Array:
+    held = np.concatenate([fold.held for fold in search.folds[:n_folds]])
+    return np.asarray(np.abs(predicted - search.entries.values[held]) ** 2)
+
+
+def _clustered(search: _Search, n_folds: int, values: Array) -> tuple[float, float]:
+    """Weighted mean of values at the held-out entries, and its standard error by cluster."""
+    folds = search.folds[:n_folds]
+    weights = np.concatenate([fold.weights for fold in folds]) / n_folds
+    mean = float(weights @ values)
+    _, groups, _ = _over_folds(folds)
+    shares = np.bincount(groups, weights * (values - mean))
+    return mean, float(np.sqrt(np.sum(shares**2)))
+
+
+def _summarize(search: _Search, squares: Array, n_folds: int) -> tuple[float, float]:
+    mean, spread = _clustered(search, n_folds, squares)
+    rmse = math.sqrt(mean)
+    return rmse, spread / (2 * rmse) if rmse > 0 else 0.0
+
+
+def _is_within_error(search: _Search, squares: Array, least: Array, n_folds: int) -> bool:
+    excess, spread = _clustered(search, n_folds, squares - least)
+    return excess <= min(spread, (TIED**2 - 1) * _clustered(search, n_folds, least)[0])
+
+
+# ranks
+
+
+def _may_be_exact(found: _Found, search: _Search) -> bool:
+    """Tell whether fixed ranks may do better than shrinkage."""
+    if search.is_late:
+        return False
+    deviation = float(np.std(search.entries.values))
+    is_small = found.trial.error <= NEARLY_EXACT * deviation
+    return is_small or found.trial.strength <= LAST
+
+
+def _best_rank(search: _Search) -> _Found:
+    """Grow ranks from 1 as long as the held-out error falls, in one mode or in all at once."""
+    fold = search.folds[0]
+    fitted, kept, held = _prepare(search, fold, None)
+    operator = _observe(kept, search.threads, is_dense=False)
+    where = _observe(held, search.threads, is_dense=False)
+    ones = (1,) * len(kept.shape)
+    problem = Problem(operator, kept.values, ones)
+
+    def fit(rank: tuple[int, ...], start: Tucker | None) -> _Found:
+        stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS)
+        wide = problem.with_rank(rank)
+        x = solve(wide, RGN(target=1e-10), start, stop=stop).x
+        predicted = fitted.undo(held.indices, where.forward(x))
+        squares = _squared_errors(search, predicted, 1)
+        trial = Trial("rank", None, math.nan, rank, *_summarize(search, squares, 1))
+        search.record(trial)
+        return _Found(trial, predicted, squares, x, 1)
+
+    best = fit(ones, None)
+    floor = EXACT * float(np.std(search.entries.values))
+    while best.trial.error > floor and not search.is_late:
+        trials = []
+        for rank in _larger(best.trial.rank, kept.shape, len(kept)):
+            if search.is_late:
+                break
+            trials.append(fit(rank, _widen(problem, best.x, rank)))
+        better = min(trials, key=lambda found: found.trial.error, default=None)
+        if better is None or not better.trial.error**2 < RANK_GAIN * best.trial.error**2:
+            break
+        best = better
+    for rank in _smaller(search.path, best, kept.shape):
+        if search.is_late:
+            break
+        found = fit(rank, thosvd(best.x, rank))
+        if found.trial.error <= max(best.trial.error + best.trial.standard_error, floor):
+            return found
+    return best
+
+
+def _smaller(
+    path: Sequence[Trial], best: _Found, shape: tuple[int, ...]
+) -> Iterator[tuple[int, ...]]:
+    """Ranks with fewer parameters that may do as well, the smallest first.
+
+    Those on the path within a standard error of the best, and the rank of the best fit down to
+    its error.
+    """
+    error = best.trial.error + best.trial.standard_error
+    ranks = {t.rank for t in path if t.method == "rank" and t.error <= error}
+    noise = max(best.trial.error / (best.x.norm() / math.sqrt(math.prod(shape)) or 1), 1e-6)
+    ranks.add(tuple(max(1, r) for r in best.x.multilinear_rank(tol=noise)))
+    size = degrees_of_freedom(shape, best.trial.rank)
+    for rank in sorted(ranks, key=lambda rank: degrees_of_freedom(shape, rank)):
+        if degrees_of_freedom(shape, rank) < size and rank == generous_rank(rank):
+            yield rank
+
+
+def _larger(rank: tuple[int, ...], shape: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
+    """Ranks to try next: a little more in every mode, and in each mode alone."""
+    steps = [max(1, r // 4) for r in rank]
+    raised = [min(n, r + s) for n, r, s in zip(shape, rank, steps, strict=True)]
+    options = [raised] + [
+        [raised[j] if j == k else r for j, r in enumerate(rank)] for k in range(len(rank))
+    ]
+    seen = {rank}
+    for option in options:
+        try:
+            new = as_rank(option, shape)
+        except InputError:  # more than the product of the other ranks
+            continue
+        if new not in seen and 2 * math.prod(new) <= size:
+            seen.add(new)
+            yield new
+
+
+def _widen(problem: Problem, x: Tucker, rank: tuple[int, ...]) -> Tucker:
+    """Take the directions that a fit misses most from its residual."""
+    residual = problem.y - problem.operator.forward(x)
+    ratio = problem.operator.size / math.prod(problem.shape)
+    return thosvd(problem.operator.shifted(x, 1 / ratio, residual), rank)

@@ -1,0 +1,226 @@
+"""`complete` without tuning: the model it chooses, what it says about it, and what it refuses."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from tensormend.choose import Entries, Trial, choose_model, generous_rank
+from tensormend.errors import InputError
+from test_shrinkage import decaying
+
+
+def with_holes(x: Any, ratio: float, seed: int = 0) -> Any:
+    return np.where(np.random.default_rng(seed).random(x.shape) < ratio, x, np.nan)
+
+
+def rmse(filled: Any, x: Any, data: Any) -> float:
+    return float(np.sqrt(np.mean((filled - x)[np.isnan(data)] ** 2)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "ratio"),
+    [
+        ((30, 30, 30), (3, 3, 3), 0.2),
+        ((40, 30, 20), (2, 4, 3), 0.25),
+        ((30, 40), (2, 2), 0.5),
+        ((12, 10, 11, 9), (2, 2, 2, 2), 0.3),
+    ],
+)
+def test_the_rank_of_exact_data_is_found(
+    shape: tuple[int, ...], rank: tuple[int, ...], ratio: float
+) -> None:
+    truth = tm.simulate.random_tucker(shape, rank, rng=0).dense()
+    result = tm.complete(with_holes(truth, ratio), rng=0)
+    assert result.x.rank == rank
+    assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
+    assert result.trust.verdict.name == "WELL_DETERMINED"
+    assert {trial.method for trial in result.path} == {"shrink", "rank"}
+    assert f"rank {rank}" in result.notes[0]
+
+
+def test_noise_does_not_raise_the_rank() -> None:
+    truth = tm.simulate.random_tucker((40, 40, 40), (2, 4, 3), rng=0).dense()
+    truth /= truth.std()
+    noisy = truth + 1e-3 * np.random.default_rng(1).standard_normal(truth.shape)
+    data = with_holes(noisy, 0.2)
+    result = tm.complete(data, rng=0)
+    assert result.x.rank == (2, 4, 3)
+    assert rmse(result.model, truth, data) < 5e-4
+
+
+def test_decaying_spectra_are_shrunk() -> None:
+    x = decaying((30, 31, 32))
+    noisy = x + 0.1 * np.random.default_rng(3).standard_normal(x.shape)
+    data = with_holes(noisy, 0.3)
+    result = tm.complete(data, rng=0)
+    assert result.method == "shrink"
+    best_rank = min(rmse(tm.complete(data, r, max_iter=60).model, x, data) for r in range(1, 6))
+    assert rmse(result.model, x, data) < best_rank
+    chosen = min(result.path, key=lambda trial: trial.error)
+    assert result.trust.rmse == pytest.approx(chosen.error, rel=0.02)
+
+
+def test_the_choice_is_close_to_the_best_strength() -> None:
+    """One hold-out comes within 3% of what an oracle would choose."""
+    x = decaying((30, 31, 32)) + 5
+    noisy = x + 0.2 * np.random.default_rng(3).standard_normal(x.shape)
+    data = with_holes(noisy, 0.3)
+    got = rmse(tm.complete(data, rng=0, method="shrink").model, x, data)
+    known = ~np.isnan(data)
+    mean = noisy[known].mean()
+    operator = tm.Masked(x.shape, np.argwhere(known))
+    oracle = np.inf
+    for strength in np.geomspace(0.1, 0.001, 12):
+        solver = tm.solvers.Shrink(strength, first=0.3)
+        fit = tm.recover(operator, noisy[known] - mean, x.shape, method=solver).x
+        oracle = min(oracle, rmse(fit.dense() + mean, x, data))
+    assert got < 1.03 * oracle
+
+
+def test_held_out_errors_are_honest() -> None:
+    """The held-out error tells the error on the holes, within its standard error and a bit."""
+    x = decaying((30, 31, 32)) + 0.3 * np.random.default_rng(3).standard_normal((30, 31, 32))
+    data = with_holes(x, 0.4)
+    result = tm.complete(data, rng=0)
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.05 * error
+
+
+def test_whole_fibres_missing_are_held_out_likewise() -> None:
+    rng = np.random.default_rng(0)
+    effects = rng.standard_normal(25)[None, :, None] + rng.standard_normal(20)
+    x = decaying((24, 25, 20)) + 3 * effects + 0.2 * rng.standard_normal((24, 25, 20))
+    data = np.where(rng.random((1, 25, 20)) < 0.5, x, np.nan)
+    result = tm.complete(data, rng=0)
+    assert "by fibres along mode 0" in result.notes[0]
+    assert {trial.center for trial in result.path if trial.method == "shrink"} == {(), (0, 1, 2)}
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.1 * error
+
+
+def test_the_seed_decides() -> None:
+    data = with_holes(decaying((15, 16, 17)), 0.4)
+    first, again = (tm.complete(data, rng=5) for _ in range(2))
+    assert np.array_equal(first.data, again.data)
+    assert first.path == again.path
+
+
+def test_preprocessing_is_undone() -> None:
+    rng = np.random.default_rng(0)
+    rates = np.exp(decaying((20, 21, 22)) + 2)
+    counts = rng.poisson(rates)
+    known = rng.random(counts.shape) < 0.5
+    result = tm.complete(counts, mask=known, log=True, scale=1, clip=(0, None), rng=0)
+    assert result.data[known].tolist() == counts[known].tolist()
+    assert result.model.min() >= 0
+    assert result.fitted.log
+    assert result.fitted.scale == 1
+    places = np.array([[0, 1, 2], [5, 6, 7]])
+    assert np.allclose(result.at(places, keep_observed=False), result.model[tuple(places.T)])
+    assert np.allclose(result[3, :, 5], result.data[3, :, 5])
+
+
+def test_a_given_rank_takes_preprocessing_too() -> None:
+    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).dense() + 100
+    data = with_holes(truth, 0.4)
+    result = tm.complete(data, 2, center=(), tol=1e-9)
+    assert result.fitted.mean == pytest.approx(np.nanmean(data))
+    assert np.allclose(result.data[~np.isnan(data)], data[~np.isnan(data)])
+    assert result.path == ()
+    assert result.trust.seen
+    held = tm.complete(data, 3, holdout=0.1, rng=0, tol=1e-9).trust
+    assert not held.seen
+    assert held.n_held == round(0.1 * np.isfinite(data).sum())
+
+
+def test_constant_data() -> None:
+    data = with_holes(np.full((6, 7, 8), 3.0), 0.5)
+    result = tm.complete(data, rng=0)
+    assert np.allclose(result.data, 3.0)
+    assert result.success
+
+
+def test_complex_data() -> None:
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0, dtype="complex128").dense()
+    known = np.random.default_rng(1).random(truth.shape) < 0.4
+    result = tm.complete(truth, mask=known, rng=0)
+    assert np.allclose(result.data, truth)
+
+
+def test_single_precision_is_kept() -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5).astype(np.float32)
+    result = tm.complete(data, rng=0)
+    assert result.data.dtype == np.float32
+
+
+def test_progress_is_told_every_trial() -> None:
+    seen: list[Trial] = []
+    result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, progress=seen.append)
+    assert tuple(seen) == result.path
+
+
+def test_a_time_limit_is_kept() -> None:
+    x = decaying((60, 61, 62))
+    data = with_holes(x, 0.5)
+    clock = time.perf_counter()
+    result = tm.complete(data, rng=0, max_seconds=1.0)
+    assert time.perf_counter() - clock < 5  # a limit of seconds, not of milliseconds
+    assert np.isfinite(result.data).all()
+
+
+def test_a_time_limit_that_cuts_the_search_says_so() -> None:
+    data = with_holes(decaying((40, 41, 42)), 0.5)
+    result = tm.complete(data, rng=0, max_seconds=1e-3)
+    assert any("time limit" in note for note in result.notes)
+    assert np.isfinite(result.data).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": "best"}, r"rank must be 'auto', one int or one per mode, got 'best'"),
+        ({"method": "rgd"}, r"with rank='auto' the method must be one of auto, shrink, rank"),
+        ({"tol": 1e-3}, r"tol needs a rank; give one, or leave the option out"),
+        ({"holdout": 0.7}, r"holdout must be a share of the known entries, above 0 and at most"),
+        ({"holdout": (1, 2)}, r"holdout must be a share of the known entries"),
+        ({"max_seconds": 0}, r"max_seconds must be a positive number, got 0"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tm.complete(with_holes(np.ones((4, 5, 6)), 0.5), **options)
+
+
+def test_too_few_entries_to_choose_by() -> None:
+    with pytest.raises(InputError, match="at least two known entries, got 1; give a rank"):
+        tm.complete([1.0], indices=[[0, 1]], shape=(3, 4))
+    with pytest.raises(InputError, match="no entry can be held out of 2"):
+        tm.complete([1.0, 2.0], indices=[[0, 1], [1, 2]], shape=(3, 4))
+
+
+def test_only_one_kind_of_model() -> None:
+    data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).dense(), 0.4)
+    assert {t.method for t in tm.complete(data, rng=0, method="shrink").path} == {"shrink"}
+    assert {t.method for t in tm.complete(data, rng=0, method="rank").path} == {"rank"}
+
+
+def test_generous_ranks_exist() -> None:
+    assert generous_rank((5, 6, 7)) == (5, 6, 7)
+    assert generous_rank((100, 3, 2)) == (6, 3, 2)
+    assert generous_rank((100, 100, 100), 40) == (40, 40, 40)
+
+
+def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = decaying((20, 21, 22)) + 0.1 * np.random.default_rng(3).standard_normal((20, 21, 22))
+    known = np.random.default_rng(0).random(x.shape) < 0.3
+    entries = Entries(np.argwhere(known), x[known], x.shape)
+    dense = choose_model(entries, rng=0)
+    monkeypatch.setattr("tensormend.choose.DENSE_BYTES", 0)
+    sparse = choose_model(entries, rng=0)
+    assert sparse.trial.strength == dense.trial.strength
+    assert sparse.trial.error == pytest.approx(dense.trial.error, rel=1e-3)
