@@ -38,14 +38,16 @@ def test_demo_recovers_more_than_the_band_means(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "folder"
-    assert main(["demo", "--out", str(out), "--rank", "8,8,3", "--max-iter", "10"]) == 0
+    assert main(["demo", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     match = re.search(r"hidden entries .* ([\d.]+)% +([\d.]+)%", printed)
     assert match is not None, printed
     means, recovered = map(float, match.groups())
-    assert recovered < 0.6 * means
-    assert "8 x 8 x 3" in printed
-    assert "10 iterations" in printed
+    assert recovered < 0.3 * means
+    assert "shrinkage of strength" in printed
+    expected = re.search(r"expected +([\d.]+)%", printed)
+    assert expected is not None
+    assert abs(float(expected.group(1)) - recovered) < 0.2 * recovered
     assert [path.name for path in out.iterdir()] == ["indian-pines.png"]  # and no leftovers
     _check_picture(out / "indian-pines.png")
 
@@ -62,8 +64,8 @@ def test_demo_depends_on_nothing_but_its_options(
 ) -> None:
     printed, pictures = [], []
     for _ in range(2):
-        assert main(["demo", "--out", str(tmp_path), "--rank", "4", "--max-iter", "3"]) == 0
-        printed.append(re.sub(r"[\d.]+ s\n", "s\n", capsys.readouterr().out))
+        assert main(["demo", "--out", str(tmp_path), "--rank", "4"]) == 0
+        printed.append(re.sub(r"seconds .*", "", capsys.readouterr().out))
         pictures.append((tmp_path / "indian-pines.png").read_bytes())
     assert printed[0] == printed[1]
     assert pictures[0] == pictures[1]
@@ -77,7 +79,6 @@ def test_demo_depends_on_nothing_but_its_options(
         (["--seed", "-1"], "--seed must be"),
         (["--rank", "2,2"], "rank"),
         (["--rank", "0"], "rank"),
-        (["--max-iter", "-1"], "max_iter"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

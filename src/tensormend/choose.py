@@ -235,8 +235,8 @@ def choose_model(
     best = None
     if method != "rank":
         for modes in _centrings(center, search):
-            found = _best_strength(search, modes)
-            if best is None or found.trial.error < best.trial.error:
+            found = _best_strength(search, modes, best)
+            if best is None or (found is not None and found.trial.error < best.trial.error):
                 best = found
     if best is None or (method == "auto" and _may_be_exact(best, search)):
         found = _best_rank(search)
@@ -285,14 +285,24 @@ def _over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
 # strengths
 
 
-def _best_strength(search: _Search, center: tuple[int, ...] | None) -> _Found:
-    """Follow the path in every fold, and take the strength that is best over all of them."""
+def _best_strength(
+    search: _Search, center: tuple[int, ...] | None, rival: _Found | None
+) -> _Found | None:
+    """Follow the path in every fold, and take the strength that is best over all of them.
+
+    Where the first fold is no better than the rival's was, the others are spared.
+    """
     solver = Shrink(strength=LAST, first=FIRST)
     runs = []
     for fold in search.folds:
         runs.append(_follow(search, fold, center, solver))
         if search.is_late:
             break
+        if rival is not None and len(runs) == 1:
+            errors = [_squared_errors(search, predicted, 1) for predicted in runs[0].predicted]
+            to_beat = fold.weights @ rival.squares[: len(fold.held)]
+            if min(fold.weights @ error for error in errors) > to_beat:
+                break
     n_stages = min(len(run.predicted) for run in runs)
     trials, squares, predictions = [], [], []
     for stage in range(n_stages):
@@ -304,6 +314,8 @@ def _best_strength(search: _Search, center: tuple[int, ...] | None) -> _Found:
         squares.append(error)
         predictions.append(predicted)
         search.record(trials[-1])
+    if rival is not None and len(runs) < rival.n_folds:
+        return None
     least = int(np.argmin([trial.error for trial in trials]))
     chosen = next(
         k

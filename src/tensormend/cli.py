@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from tensormend.experiments.report import write_report
 from tensormend.experiments.runner import SCALES, load_records, run_experiment
 from tensormend.plots import require_matplotlib, save_completion, save_reproduction
 from tensormend.records import describe_machine
-from tensormend.recover import METHODS
 
 __all__ = ["main"]
 
@@ -67,12 +67,10 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write to")
     demo.add_argument(
-        "--rank", type=_parse_rank, default="20,20,3", help="one number, or one per mode"
+        "--rank", type=_parse_rank, default="auto", help="auto, one number, or one per mode"
     )
     demo.add_argument("--ratio", type=float, default=0.2, help="share of the entries to sample")
-    demo.add_argument("--method", choices=list(METHODS), default="rgd", help="solver")
     demo.add_argument("--seed", type=int, default=0, help="seed of what is hidden")
-    demo.add_argument("--max-iter", type=int, default=500, help="iteration limit")
     _add_bench(commands)
     _add_reproduce(commands)
     return parser
@@ -160,12 +158,14 @@ def _add_reproduce(commands: Any) -> None:
     )
 
 
-def _parse_rank(text: str) -> int | tuple[int, ...]:
+def _parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
+    if text == "auto":
+        return "auto"
     try:
         rank = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"expected a number such as 8 or one per mode such as 20,20,3, got {text!r}"
+            f"expected auto, a number such as 8 or one per mode such as 20,20,3, got {text!r}"
         ) from None
     return rank[0] if len(rank) == 1 else rank
 
@@ -257,20 +257,8 @@ def _run_demo(arguments: argparse.Namespace) -> None:
     folder = _make_folder(arguments.out)
     pines = load_indian_pines()
     observed = _choose_observed(pines.cube.shape, arguments.ratio, arguments.seed)
-    hidden = ~observed
-    # a low rank describes how pixels differ; what they share, the mean of each band, is taken out
-    means = _band_means(pines.cube, observed)
-    rest = pines.cube - means
-    result = tm.complete(
-        rest,
-        arguments.rank,
-        mask=observed,
-        holdout=(np.argwhere(hidden), rest[hidden]),
-        method=arguments.method,
-        tol_change=1e-3,
-        max_iter=arguments.max_iter,
-    )
-    recovered = result.x.dense() + means
+    result = tm.complete(pines.cube, arguments.rank, mask=observed, rng=arguments.seed)
+    recovered = result.model
     picture = folder / "indian-pines.png"
     save_completion(
         picture,
@@ -281,6 +269,7 @@ def _run_demo(arguments: argparse.Namespace) -> None:
         pixel=SHOWN_PIXEL,
         bands=pines.bands,
     )
+    means = _band_means(pines.cube, observed)
     sys.stdout.write(_describe(pines.cube, observed, means, recovered, result))
     sys.stdout.write(f"picture    {picture}\n")
 
@@ -314,7 +303,7 @@ def _band_means(cube: Array, observed: Array) -> Array:
 
 
 def _describe(
-    cube: Array, observed: Array, means: Array, recovered: Array, result: tm.Result
+    cube: Array, observed: Array, means: Array, recovered: Array, result: tm.Completion
 ) -> str:
     def error(image: Array, where: Array) -> str:
         truth = cube[where]
@@ -325,21 +314,23 @@ def _describe(
         return " x ".join(map(str, numbers))
 
     hidden = ~observed
+    chosen = result.notes[0] if result.path else f"rank {times(result.x.rank)}, {result.method}"
+    what = textwrap.wrap(chosen, 80)
     seen = f"{observed.mean():.1%} of {observed.size} entries"
     lines = [
         "Indian Pines hyperspectral image, rows x columns x bands",
         "",
         f"shape      {times(cube.shape)}",
         f"observed   {seen}; in each band about one column in ten is lost whole",
-        f"rank       {times(result.x.rank)}, after taking out the mean of each band",
-        f"method     {result.method}, {result.n_iter} iterations, {result.seconds:.2f} s",
-        f"status     {result.status.value}",
+        f"model      {what[0]}",
+        *(f"           {line}" for line in what[1:]),
+        f"seconds    {result.seconds:.2f}",
+        f"expected   {result.trust.relative_error:.2%} error where hidden, by entries held out",
+        f"verdict    {result.trust.verdict.value}",
         "",
-        f"{'relative error, means included':<31}{'band means':>10}{'recovered':>12}",
-        f"{'observed entries (residual)':<31}{error(means, observed):>10}"
-        f"{error(recovered, observed):>12}",
-        f"{'hidden entries (held-out error)':<31}{error(means, hidden):>10}"
-        f"{error(recovered, hidden):>12}",
+        f"{'relative error':<27}{'band means':>10}{'recovered':>12}",
+        f"{'observed entries':<27}{error(means, observed):>10}{error(recovered, observed):>12}",
+        f"{'hidden entries':<27}{error(means, hidden):>10}{error(recovered, hidden):>12}",
         "",
     ]
     return "\n".join(lines) + "\n"
