@@ -39,6 +39,7 @@ ROOMS = [
     "holdout",
     "choose",
     "completion",
+    "cost",
     "recover",
     "complete",
     "theory",
