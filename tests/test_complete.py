@@ -196,6 +196,20 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         tm.complete(with_holes(np.ones((4, 5, 6)), 0.5), **options)
 
 
+def test_a_run_that_does_not_fit_is_refused_before_it_starts() -> None:
+    data = with_holes(decaying((20, 21, 22)), 0.5)
+    for rank in ("auto", 2):
+        with pytest.raises(tm.errors.MemoryLimitError, match=r"the run needs about .* allowed"):
+            tm.complete(data, rank, memory_limit=2**20)
+
+
+def test_the_estimate_of_a_search_grows_with_the_data() -> None:
+    small, large = (tm.estimate(with_holes(np.ones((n, n, n)), 0.5)) for n in (20, 60))
+    assert small.bytes < large.bytes
+    assert 0 < small.seconds < large.seconds
+    assert "of memory" in str(large)
+
+
 def test_too_few_entries_to_choose_by() -> None:
     with pytest.raises(InputError, match="at least two known entries, got 1; give a rank"):
         tm.complete([1.0], indices=[[0, 1]], shape=(3, 4))

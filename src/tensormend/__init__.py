@@ -11,7 +11,7 @@ from tensormend import (
     testing,
     theory,
 )
-from tensormend.complete import complete
+from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
 from tensormend.operators import Masked, Matrix, Operator, Sampling
 from tensormend.problem import Problem
@@ -42,6 +42,7 @@ __all__ = [
     "complete",
     "datasets",
     "errors",
+    "estimate",
     "initial",
     "recover",
     "simulate",

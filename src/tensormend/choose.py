@@ -22,7 +22,18 @@ from tensormend.stopping import Stop
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
 
-__all__ = ["Choice", "Entries", "Trial", "choose_model", "generous_rank", "make_problem"]
+__all__ = [
+    "DENSE_COPIES",
+    "GENEROUS",
+    "Choice",
+    "Entries",
+    "Trial",
+    "choose_model",
+    "generous_rank",
+    "iteration_seconds",
+    "make_problem",
+    "works_densely",
+]
 
 FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
 WORSE, MAX_WORSE = 1.02, 3  # of the least error on the way: stages beyond that end the path
@@ -116,18 +127,29 @@ def generous_rank(shape: Sequence[int], limit: int | None = None) -> tuple[int, 
     return tuple(rank)
 
 
-def make_problem(entries: Entries, threads: int | None) -> Problem:
-    """Return the problem that suits shrinkage: with dense products, or passes over the entries.
+def iteration_seconds(shape: Sequence[int], size: int) -> tuple[float, float]:
+    """Return roughly what an iteration of shrinkage takes: by dense products, by passes."""
+    dense = 10 * math.prod(shape) * sum(shape) / DENSE_RATE
+    width = min(GENEROUS, max(shape))
+    return dense, 20 * len(shape) * size * width / SPARSE_RATE
 
-    Dense products and all directions where the arrays fit into 2 GiB and the multiply-adds of an
-    iteration take less time, at the rates of either, than passes with 40 directions a mode.
+
+def works_densely(shape: Sequence[int], size: int, dtype: np.dtype[Any]) -> bool:
+    """Tell whether shrinkage takes dense products rather than passes over ``size`` entries.
+
+    Where its arrays fit into 2 GiB, and it is faster than passes with 40 directions a mode.
     """
-    total = math.prod(entries.shape)
-    is_small = total * entries.values.dtype.itemsize * DENSE_COPIES <= DENSE_BYTES
-    dense = 10 * total * sum(entries.shape) / DENSE_RATE
-    width = min(GENEROUS, max(entries.shape))
-    sparse = 20 * len(entries.shape) * len(entries) * width / SPARSE_RATE
-    is_dense = is_small and dense <= sparse
+    is_small = math.prod(shape) * dtype.itemsize * DENSE_COPIES <= DENSE_BYTES
+    dense, sparse = iteration_seconds(shape, size)
+    return is_small and dense <= sparse
+
+
+def make_problem(entries: Entries, threads: int | None) -> Problem:
+    """Return the problem that suits shrinkage, with dense products or passes over the entries.
+
+    All directions where products are dense, else up to 40 in every mode.
+    """
+    is_dense = works_densely(entries.shape, len(entries), entries.values.dtype)
     operator = _observe(entries, threads, is_dense=is_dense)
     rank = generous_rank(entries.shape, None if is_dense else GENEROUS)
     return Problem(operator, entries.values, rank)

@@ -12,8 +12,20 @@ from typing import Any, Literal
 import numpy as np
 
 from tensormend.algebra import Array, as_rank
-from tensormend.choose import Choice, Entries, Trial, choose_model, make_problem
+from tensormend.choose import (
+    DENSE_COPIES,
+    GENEROUS,
+    Choice,
+    Entries,
+    Trial,
+    choose_model,
+    generous_rank,
+    iteration_seconds,
+    make_problem,
+    works_densely,
+)
 from tensormend.completion import Completion, Judged
+from tensormend.cost import Cost, check_cost, dense_cost, estimate_cost
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import Fibres, check_indices
 from tensormend.known import Known, read_known
@@ -27,9 +39,10 @@ from tensormend.solvers.shrink import effective_freedom
 from tensormend.stopping import Stop
 from tensormend.tucker import Tucker
 
-__all__ = ["complete"]
+__all__ = ["complete", "estimate"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
+N_ITERATIONS = 80  # of shrinkage in a search with one or two folds, and in the fit
 N_JUDGED = 100_000  # entries that tell the error of a fit well enough
 SEARCHES = ("auto", "shrink", "rank")
 
@@ -50,6 +63,7 @@ def complete(
     clip: tuple[float | None, float | None] | None = None,
     holdout: float | tuple[Any, Any] | None = None,
     max_seconds: float | None = None,
+    memory_limit: float | None = None,
     rng: int | np.random.Generator | None = None,
     threads: int | None = None,
     progress: Callable[[Trial], None] | None = None,
@@ -85,6 +99,8 @@ def complete(
         given rank they are kept from the fit (none by default); a pair of indices and values is
         taken too
     max_seconds : time limit; what there is by then is returned
+    memory_limit : bytes that the run may take; by default what the machine has free. A run that
+        would take more is refused before it starts; `estimate` tells what it takes
     rng : generator or seed for the held-out entries and the random start
     threads : threads of the kernels, all cores by default
     progress : called with every `Trial` of the search
@@ -115,6 +131,7 @@ def complete(
     rng = np.random.default_rng(rng)
     if isinstance(rank, str):
         share = _check_search(rank, method, holdout, max_seconds, options)
+        check_cost(_search_cost(known, threads), memory_limit)
         limit = math.inf if max_seconds is None else max_seconds
         choice = choose_model(
             Entries(known.indices, known.values, known.shape),
@@ -128,9 +145,60 @@ def complete(
             progress=progress,
         )
         return _fit_choice(known, choice, preprocessing, clock, limit, rng, threads)
+    rank = as_rank(rank, known.shape)
+    check_cost(_rank_cost(known, rank, method, threads), memory_limit)
     preprocessing = replace(preprocessing, center=False if center == "auto" else center)
     settings = {"method": method, "max_seconds": max_seconds, "threads": threads, **options}
-    return _fit_rank(known, as_rank(rank, known.shape), preprocessing, holdout, rng, settings)
+    return _fit_rank(known, rank, preprocessing, holdout, rng, settings)
+
+
+def estimate(
+    data: Any,
+    rank: Literal["auto"] | int | Sequence[int] = "auto",
+    *,
+    mask: Any = None,
+    indices: Any = None,
+    shape: Sequence[int] | None = None,
+    modes: Sequence[Hashable] | None = None,
+    value: Hashable | None = None,
+    method: Any = "auto",
+    threads: int | None = None,
+) -> Cost:
+    """Tell the memory and time that `complete` will take, before it is called.
+
+    Parameters as for `complete`. The memory is counted, the time modelled and good to a factor of
+    about three; data that are hard to fit take longer.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> data = np.where(np.random.default_rng(0).random((50, 60, 70)) < 0.3, 1.0, np.nan)
+    >>> cost = tm.estimate(data, rank=5)
+    >>> bool(2**20 < cost.bytes < 2**28), bool(0 < cost.seconds < 60)
+    (True, True)
+    """
+    known = read_known(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
+    if isinstance(rank, str):
+        _check_search(rank, method, None, None, {})
+        return _search_cost(known, threads)
+    return _rank_cost(known, as_rank(rank, known.shape), method, threads)
+
+
+def _rank_cost(known: Known, rank: tuple[int, ...], method: Any, threads: int | None) -> Cost:
+    name = method if isinstance(method, str) else getattr(method, "name", "auto")
+    size, dtype = len(known.values), known.values.dtype
+    return estimate_cost(known.shape, rank, size, dtype, method=name, threads=threads)
+
+
+def _search_cost(known: Known, threads: int | None) -> Cost:
+    """Cost of the path of shrinkage, which takes more than ranks do."""
+    size, dtype = len(known.values), known.values.dtype
+    is_dense = works_densely(known.shape, size, dtype)
+    seconds = iteration_seconds(known.shape, size)[0 if is_dense else 1]
+    rank = generous_rank(known.shape, 1 if is_dense else GENEROUS)
+    cost = estimate_cost(known.shape, rank, size, dtype, threads=threads)
+    whole = dense_cost(known.shape, dtype, copies=DENSE_COPIES if is_dense else 0)
+    return replace(cost, bytes=cost.bytes + whole.bytes, work=1e9 * N_ITERATIONS * seconds)
 
 
 # a chosen model
