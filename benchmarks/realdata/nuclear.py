@@ -42,7 +42,7 @@ def halrtc(
     ----------
     threshold : of singular values in the first iteration, relative to the norm of the known
         entries; it sets the penalty ``rho`` of the paper to ``1 / (d threshold norm)``
-    tol : stop when the relative change of the tensor is below
+    tol : stop when the relative change of the mean of the copies is below
     """
     return _complete(data, [0] * data.ndim, threshold, tol, max_iter)
 
@@ -70,27 +70,30 @@ def _complete(
     data: Array, n_free: Sequence[int], threshold: float, tol: float, max_iter: int
 ) -> Completed:
     """Run ADMM with a copy of the tensor for each mode, and duals divided by the penalty."""
-    known = ~np.isnan(data)
-    unknown = ~known
-    x = np.where(known, data, 0.0)
+    unknown = np.isnan(data)
+    x = np.where(unknown, 0.0, data)
     tau = threshold * float(np.linalg.norm(x))
     last_tau = tau / MAX_PENALTY
     duals = [np.zeros_like(x) for _ in n_free]
+    last = np.zeros_like(x)
     for n_iter in range(1, max_iter + 1):
-        total = np.zeros_like(x)
+        total, mean = np.zeros_like(x), np.zeros_like(x)
         for mode, (dual, free) in enumerate(zip(duals, n_free, strict=True)):
             copy = shrink(x + dual, mode, tau, free)
+            mean += copy
             np.subtract(copy, dual, out=dual)
             total += dual
-        new = np.where(unknown, total / len(duals), x)
+        mean /= len(duals)
+        np.copyto(x, total / len(duals), where=unknown)
         growth = GROWTH if tau > last_tau else 1.0
         for dual in duals:
-            np.subtract(new, dual, out=dual)
+            np.subtract(x, dual, out=dual)
             dual /= growth
-        change = float(np.linalg.norm(new - x)) / max(float(np.linalg.norm(x)), 1e-300)
-        x, tau = new, tau / growth
-        if change < tol:
+        tau /= growth
+        change, size = float(np.linalg.norm(mean - last)), float(np.linalg.norm(last))
+        if change < tol * size:  # false as long as every singular value is below the threshold
             return Completed(x, n_iter, True)
+        last = mean
     return Completed(x, max_iter, False)
 
 
