@@ -125,7 +125,8 @@ def run_masked_tucker(task: Task) -> Answer:
     shape = task.data.shape
     best: dict[tuple[int, ...], tuple[float, Answer]] = {}
 
-    def error(rank: tuple[int, ...]) -> float:
+    def error(wanted: Sequence[int]) -> float:
+        rank = tuple(min(r, math.prod(wanted) // r) for r in wanted)  # no core has more
         if rank in best:
             return best[rank][0]
         begin = time.perf_counter()

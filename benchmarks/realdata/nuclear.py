@@ -42,7 +42,8 @@ def halrtc(
     ----------
     threshold : of singular values in the first iteration, relative to the norm of the known
         entries; it sets the penalty ``rho`` of the paper to ``1 / (d threshold norm)``
-    tol : stop when the relative change of the mean of the copies is below
+    tol : stop when the change of the mean of the copies, and its distance to the known entries,
+        are below this, relative to the norm of the tensor
     """
     return _complete(data, [0] * data.ndim, threshold, tol, max_iter)
 
@@ -90,8 +91,8 @@ def _complete(
             np.subtract(x, dual, out=dual)
             dual /= growth
         tau /= growth
-        change, size = float(np.linalg.norm(mean - last)), float(np.linalg.norm(last))
-        if change < tol * size:  # false as long as every singular value is below the threshold
+        change, gap = float(np.linalg.norm(mean - last)), float(np.linalg.norm(mean - x))
+        if max(change, gap) < tol * float(np.linalg.norm(x)):
             return Completed(x, n_iter, True)
         last = mean
     return Completed(x, max_iter, False)

@@ -31,9 +31,9 @@ def fibre_mean(data: Array) -> Array:
 def linear_interpolation(data: Array) -> Array:
     """Fill holes on straight lines between the nearest known entries, constant beyond the ends.
 
-    >>> linear_interpolation(np.array([[1.0, np.nan, 5.0, np.nan], [2.0, 4.0, 6.0, 8.0]]))
-    array([[1., 3., 5., 5.],
-           [2., 4., 6., 8.]])
+    >>> linear_interpolation(np.array([[1.0, np.nan, 3.0, np.nan], [7.0, 7.5, 8.0, 8.5]]))
+    array([[1. , 2. , 3. , 3. ],
+           [7. , 7.5, 8. , 8.5]])
     """
     return _fill(data, _line_through_neighbours)
 
