@@ -141,7 +141,8 @@ def test_shrink_lowers_singular_values(mode: int, n_free: int) -> None:
     lowered = np.maximum(s - 2.0, 0.0)
     lowered[:n_free] = s[:n_free]
     expected = tensorize((u * lowered) @ vt, mode, x.shape)
-    np.testing.assert_allclose(shrink(x, mode, 2.0, n_free), expected, atol=1e-10)
+    found = shrink(x, mode, 2.0, n_free, out=np.empty_like(x))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("method", [halrtc, lrtc_tnn])
@@ -195,10 +196,10 @@ def test_sweep_goes_on_beyond_an_end_only_while_it_pays() -> None:
 
     def error(value: float) -> float:
         asked.append(value)
-        return abs(value - 0.35)
+        return abs(value - 0.38)
 
-    assert sweep(error, (0.1, 0.2, 0.3), below=(0.05,), above=(0.4, 0.5, 0.6)) in (0.3, 0.4)
-    assert asked == [0.1, 0.2, 0.3, 0.4] or asked == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert sweep(error, (0.1, 0.2, 0.3), below=(0.05,), above=(0.4, 0.5, 0.6)) == 0.4
+    assert asked == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert sweep(lambda value: value, (2, 3), below=(1, 0)) == 0
 
 

@@ -70,42 +70,47 @@ def lrtc_tnn(
 def _complete(
     data: Array, n_free: Sequence[int], threshold: float, tol: float, max_iter: int
 ) -> Completed:
-    """Run ADMM with a copy of the tensor for each mode, and duals divided by the penalty."""
+    """Run ADMM with a copy of the tensor for each mode, and duals divided by the penalty.
+
+    At unknown entries the duals sum to zero in every iteration, so the tensor is there the mean of
+    the copies.
+    """
     unknown = np.isnan(data)
     x = np.where(unknown, 0.0, data)
     tau = threshold * float(np.linalg.norm(x))
     last_tau = tau / MAX_PENALTY
     duals = [np.zeros_like(x) for _ in n_free]
-    last = np.zeros_like(x)
+    last, mean, work, copy = (np.zeros_like(x) for _ in range(4))  # no others are made in the loop
     for n_iter in range(1, max_iter + 1):
-        total, mean = np.zeros_like(x), np.zeros_like(x)
+        mean.fill(0.0)
         for mode, (dual, free) in enumerate(zip(duals, n_free, strict=True)):
-            copy = shrink(x + dual, mode, tau, free)
+            shrink(np.add(x, dual, out=work), mode, tau, free, out=copy)
             mean += copy
-            np.subtract(copy, dual, out=dual)
-            total += dual
+            np.subtract(dual, copy, out=dual)
         mean /= len(duals)
-        np.copyto(x, total / len(duals), where=unknown)
+        np.copyto(x, mean, where=unknown)
         growth = GROWTH if tau > last_tau else 1.0
         for dual in duals:
-            np.subtract(x, dual, out=dual)
+            dual += x
             dual /= growth
         tau /= growth
-        change, gap = float(np.linalg.norm(mean - last)), float(np.linalg.norm(mean - x))
+        change = float(np.linalg.norm(np.subtract(mean, last, out=work)))
+        gap = float(np.linalg.norm(np.subtract(mean, x, out=work)))
         if max(change, gap) < tol * float(np.linalg.norm(x)):
             return Completed(x, n_iter, True)
-        last = mean
+        last, mean = mean, last
     return Completed(x, max_iter, False)
 
 
-def shrink(x: Array, mode: int, tau: float, n_free: int) -> Array:
+def shrink(x: Array, mode: int, tau: float, n_free: int, *, out: Array) -> Array:
     """Lower the singular values of an unfolding by ``tau``, but for the ``n_free`` largest.
 
     The left singular vectors come from the Gram matrix, as in the authors' codes: the answer is the
     unfolding times a small matrix from the left.
     """
     n = x.shape[mode]
-    block = x.reshape(math.prod(x.shape[:mode]), n, -1)  # the mode in the middle
+    parts = (math.prod(x.shape[:mode]), n, math.prod(x.shape[mode + 1 :]))
+    block, result = x.reshape(parts), out.reshape(parts)  # the mode in the middle
     wide = np.moveaxis(block, 1, 0).reshape(n, -1)
     squares, vectors = np.linalg.eigh(wide @ wide.T)
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
@@ -114,5 +119,8 @@ def shrink(x: Array, mode: int, tau: float, n_free: int) -> Array:
     rank = int(np.count_nonzero(weights))
     u = vectors[:, ::-1][:, :rank]
     small = (u * weights[:rank]) @ u.T
-    out: Array = block[:, :, 0] @ small if block.shape[2] == 1 else small @ block
-    return out.reshape(x.shape)
+    if parts[2] == 1:
+        np.matmul(block[:, :, 0], small, out=result[:, :, 0])
+    else:
+        np.matmul(small, block, out=result)
+    return out
