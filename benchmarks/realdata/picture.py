@@ -13,10 +13,10 @@ __all__ = ["draw_ratios"]
 
 def draw_ratios(findings: Findings, path: Path) -> bool:
     """Write a PNG; return whether there was anything to draw."""
-    rows = list(reversed(findings.places))
     peers = [name for name in CONTESTANTS if name != OURS]
     series = {peer: findings.ratios([peer]) for peer in peers}
-    if not any(series.values()):
+    rows = list(reversed(findings.ratios(peers)))
+    if not rows:
         return False
     with house_style():
         figure = new_figure((8.0, 0.2 * len(rows) + 1.4))
