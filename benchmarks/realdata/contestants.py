@@ -62,10 +62,9 @@ class Answer:
 
 def run_ours(task: Task) -> Answer:
     """Complete with nothing but the data."""
-    complete: Callable[..., tm.Result] = tm.complete
-    result = complete(task.data, rng=0)
-    settings = {"rank": result.x.rank}
-    return Answer(result.x.dense(), settings, n_iter=result.n_iter, converged=result.success)
+    result = tm.complete(task.data, rng=0)
+    settings = {"model": result.notes[0], "expected": result.trust.rmse}
+    return Answer(result.model, settings, n_iter=result.n_iter, converged=result.success)
 
 
 def run_function(path: str) -> Callable[[Task], Answer]:
