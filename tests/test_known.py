@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import sparse
 import xarray as xr
 from hypothesis import given, settings
@@ -380,3 +381,9 @@ def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
     hidden = (np.argwhere(~KNOWN), TRUTH[~KNOWN])
     with pytest.raises(InputError, match="got 8 in row"):
         tm.complete(values, 2, indices=places, shape=SHAPE, holdout=hidden)
+
+
+def test_scipy_matrices_are_refused() -> None:
+    message = "must be a sparse.COO, .* got scipy's csr_array; convert it with sparse.COO"
+    with pytest.raises(InputError, match=message):
+        read_known(scipy.sparse.eye_array(4, format="csr"))

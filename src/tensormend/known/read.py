@@ -72,6 +72,11 @@ def read_known(
     if "sparse" in families:
         _refuse("a sparse.COO", mask=mask, shape=shape)
         return read_coo(data)
+    if "scipy" in families:
+        raise InputError(
+            f"a sparse array must be a sparse.COO, whose stored entries are known, got scipy's "
+            f"{type(data).__name__}; convert it with sparse.COO(data)"
+        )
     return read_array(data, mask, shape)
 
 
