@@ -135,7 +135,7 @@ def test_the_image_cube_is_what_its_readme_says() -> None:
 
 
 def test_readme_has_examples() -> None:
-    assert len(README_BLOCKS) == 4
+    assert len(README_BLOCKS) == 6
 
 
 @pytest.mark.parametrize("source", README_BLOCKS, ids=lambda source: source.splitlines()[-1])

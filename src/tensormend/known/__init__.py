@@ -3,7 +3,7 @@
 One file a kind of data; each library that is not always there is named in its own file.
 """
 
-from tensormend.known.base import Keys, Kind, Known
+from tensormend.known.base import Keys, Kind, Known, Labelled
 from tensormend.known.read import read_known
 
-__all__ = ["Keys", "Kind", "Known", "read_known"]
+__all__ = ["Keys", "Kind", "Known", "Labelled", "read_known"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tensormend.algebra import Array, as_shape
-from tensormend.errors import InputError
+from tensormend.errors import InputError, MissingDependencyError
 from tensormend.known.arrays import find_known
 from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
 from tensormend.known.sparse import read_coo
 
-__all__ = ["read_dataarray"]
+__all__ = ["read_dataarray", "register_accessor"]
+
+Accessor = TypeVar("Accessor", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +111,16 @@ def _align(mask: Any, data: Any) -> Any:
             f"a labelled mask must have the dimensions and coordinates of the data, {data.dims}, "
             f"got other ones, {mask.dims}; reindex it like the data"
         ) from error
+
+
+def register_accessor(name: str) -> Callable[[Accessor], Accessor]:
+    """Give every DataArray an attribute of that name, made from it by the class that follows."""
+    try:
+        import xarray as xr
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the attribute {name} of a DataArray needs xarray, which is not installed; pip "
+            "install tensormend[labelled]"
+        ) from error
+    register: Callable[[Accessor], Accessor] = xr.register_dataarray_accessor(name)
+    return register
