@@ -52,7 +52,7 @@ def noisy_entries(shape: tuple[int, ...], size: int, dtype: str) -> tuple[Any, A
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
     truth = tm.simulate.random_tucker(shape, 2, rng=0)
     values = truth.entries(indices)
-    values = values / np.abs(values).max() + 0.01 * rng.standard_normal(len(indices))
+    values = 3 * values / np.abs(values).max() + 0.01 * rng.standard_normal(len(indices))
     return indices, values.astype(dtype)
 
 

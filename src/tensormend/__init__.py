@@ -14,12 +14,15 @@ from tensormend import (
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
 from tensormend.operators import Masked, Matrix, Operator, Sampling
+from tensormend.operators import Matrix, Operator, Sampling
+from tensormend.preprocess import Preprocessing
 from tensormend.problem import Problem
 from tensormend.recover import recover
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import Checkpoint, Progress, Solver, solve
 from tensormend.stopping import Stop
 from tensormend.truncate import sthosvd, thosvd
+from tensormend.trust import Trust
 from tensormend.tucker import Tucker
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "Masked",
     "Matrix",
     "Operator",
+    "Preprocessing",
     "Problem",
     "Progress",
     "Result",
@@ -37,6 +41,7 @@ __all__ = [
     "Status",
     "Stop",
     "Trace",
+    "Trust",
     "Tucker",
     "algebra",
     "complete",

@@ -118,7 +118,7 @@ def fit_deviations(column: Array, n: int, values: Array) -> Array:
     sums, squares = slice_sums(column, values, n), slice_sums(column, np.abs(values) ** 2, n)
     means = sums / np.maximum(counts, 1)
     spread = slice_sums(column, np.abs(values - means[column]) ** 2, n)
-    varies = (counts > 1) & (spread > CONSTANT**2 * squares)
+    varies = spread > CONSTANT**2 * squares
     freedom = np.where(varies, counts - 1, 0)
     logs = np.zeros(n)
     logs[varies] = 0.5 * np.log(spread[varies] / freedom[varies])

@@ -18,7 +18,7 @@ from tensormend.errors import InputError, MemoryLimitError
 __all__ = ["Cost", "check_cost", "dense_cost", "estimate_cost"]
 
 SLACK = 1.3  # what the allocator and short-lived arrays take beyond what is counted
-FIXED = 2**22  # bytes of what is loaded at the first run
+FIXED = 2**23  # bytes of what is loaded and set up at the first run
 TYPICAL_PASSES = 100  # of a run with "auto": 30 where data are exact and many, 200 where not
 
 

@@ -90,7 +90,7 @@ def _first_missing(columns: Sequence[Array], sizes: Sequence[int], count: int) -
     limit = len(columns[0]) + count
     numbers, stride = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column, n in zip(reversed(columns), reversed(sizes), strict=True):
-        numbers += np.minimum(column, limit // stride + 1).astype(np.int64) * stride
+        numbers += np.minimum(column, limit).astype(np.int64) * stride
         stride = min(stride * n, limit + 1)
     numbers = numbers[numbers < limit]
     n_before = numbers - np.arange(len(numbers))  # missing ones before each
