@@ -14,7 +14,6 @@ from tensormend import (
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
 from tensormend.operators import Masked, Matrix, Operator, Sampling
-from tensormend.operators import Matrix, Operator, Sampling
 from tensormend.preprocess import Preprocessing
 from tensormend.problem import Problem
 from tensormend.recover import recover
