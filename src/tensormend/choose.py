@@ -36,7 +36,10 @@ __all__ = [
 ]
 
 FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
-WORSE, MAX_WORSE = 1.02, 3  # of the least error on the way: stages beyond that end the path
+WORSE, MAX_WORSE = 1.02, 2  # of the least error on the way: stages beyond that end the path
+EFFECTS_SHARE = 0.5  # of the mean square that effects must leave less of to be tried
+BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength must gain, and may be
+BALANCE_ROUNDS = 3
 TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
 NEARLY_EXACT = 0.02  # held-out error relative to the deviation of the data: try exact low rank
 RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
@@ -76,6 +79,7 @@ class Trial:
     rank : number of directions per mode
     error : held-out RMSE in the units of the data
     standard_error : of ``error``, fibres held out as a whole counting once
+    balance : factors on the strength, one per mode; ``None`` where all are 1
     """
 
     method: Literal["shrink", "rank"]
@@ -84,6 +88,7 @@ class Trial:
     rank: tuple[int, ...]
     error: float
     standard_error: float
+    balance: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +179,7 @@ class _Search:
     threads: int | None
     progress: Callable[[Trial], None] | None
     path: list[Trial] = field(default_factory=list)
+    set_ups: dict[Any, _SetUp] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -193,8 +199,11 @@ class _Found:
     trial: Trial
     predicted: Array
     squares: Array
-    x: Tucker
-    n_folds: int
+    xs: tuple[Tucker, ...]
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.xs)
 
 
 def choose_model(
@@ -213,10 +222,12 @@ def choose_model(
 
     1. Entries are held out as the holes are (see `draw_folds`).
     2. Shrinkage comes down its path from strong to weak, with the grand mean taken out, and where
-       whole fibres are missing also with an effect for every slice; the held-out error is measured
-       at every stage, and a path ends where the error has risen for three stages.
+       whole fibres are missing and effects of the slices alone halve the mean square, also with
+       these; the held-out error is measured at every stage, and a path ends where the error has
+       been higher than on the way for two stages.
     3. Of all strengths the strongest is taken whose error is above the least by no more than the
-       standard error of the difference, and by no more than 1%.
+       standard error of the difference, and by no more than 1%. There, single modes are shrunk
+       half or twice as much, as long as that lowers the error by half a percent.
     4. Where that error is small (2% of the deviation of the data) or the path was best at its weak
        end, the data may be of low rank exactly: ranks grow from 1, in one mode or in all, each fit
        starting from the last, as long as the held-out error falls; then the smallest rank within
@@ -260,6 +271,8 @@ def choose_model(
             found = _best_strength(search, modes, best)
             if best is None or (found is not None and found.trial.error < best.trial.error):
                 best = found
+        if best is not None and not search.is_late:
+            best = _tune_balance(search, best)
     if best is None or (method == "auto" and _may_be_exact(best, search)):
         found = _best_rank(search)
         if best is None or found.trial.error < best.trial.error:
@@ -270,7 +283,7 @@ def choose_model(
     return Choice(
         best.trial,
         tuple(search.path),
-        best.x,
+        best.xs[0],
         held,
         best.predicted,
         groups,
@@ -284,12 +297,23 @@ def _centrings(center: Any, search: _Search) -> Iterator[tuple[int, ...] | None]
     order = len(search.entries.shape)
     if center == "auto":
         yield ()
-        if search.pattern.mode is not None and not search.is_late:
+        if search.pattern.mode is not None and not search.is_late and _effects_matter(search):
             yield tuple(range(order))
     elif isinstance(center, bool):
         yield tuple(range(order)) if center else None
     else:
         yield tuple(center)
+
+
+def _effects_matter(search: _Search) -> bool:
+    """Tell whether effects of the slices, with nothing else, halve the mean square."""
+    fold = search.folds[0]
+    left = []
+    for modes in ((), tuple(range(len(search.entries.shape)))):
+        fitted, _, held = _prepare(search, fold, modes)
+        inside = fitted.apply(held.indices, held.values)
+        left.append(float(fold.weights @ np.abs(inside) ** 2))
+    return left[1] < EFFECTS_SHARE * left[0]
 
 
 def _over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
@@ -344,7 +368,49 @@ def _best_strength(
         for k in range(least + 1)
         if _is_within_error(search, squares[k], squares[least], len(runs))
     )
-    return _Found(trials[chosen], predictions[chosen], squares[chosen], runs[0].x, len(runs))
+    xs = tuple(run.x for run in runs)
+    return _Found(trials[chosen], predictions[chosen], squares[chosen], xs)
+
+
+def _tune_balance(search: _Search, found: _Found) -> _Found:
+    """Shrink one mode more or less than the others, as long as the held-out error falls.
+
+    From the fits at the chosen strength a few iterations tell which way to go.
+    """
+    start = found.trial
+    best = _fit_balance(search, found, (1.0,) * len(search.entries.shape))
+    for k in range(len(search.entries.shape)):
+        for factor in (0.5, 2.0):
+            is_better = True
+            while is_better and not search.is_late:
+                balance = list(best.trial.balance or ())
+                balance[k] *= factor
+                if not 1 / MAX_BALANCE <= balance[k] <= MAX_BALANCE:
+                    break
+                new = _fit_balance(search, best, tuple(balance))
+                is_better = new.trial.error < BALANCE_GAIN * best.trial.error
+                best = new if is_better else best
+            if best.trial.balance and best.trial.balance[k] != 1:
+                break  # what is worth halving is not worth doubling
+    return best if best.trial.error < start.error else found
+
+
+def _fit_balance(search: _Search, near: _Found, balance: tuple[float, ...]) -> _Found:
+    """Go on from fits with other factors on the strength."""
+    strength, center = near.trial.strength, near.trial.center
+    solver = Shrink(strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance)
+    stop = Stop(tol=0, tol_change=0, patience=BALANCE_ROUNDS + 1)
+    predicted, xs = [], []
+    for fold, x in zip(search.folds, near.xs, strict=False):
+        setup = _set_up(search, fold, center)
+        xs.append(x if setup.problem is None else solve(setup.problem, solver, x, stop=stop).x)
+        predicted.append(setup.predict(xs[-1]))
+    everything = np.concatenate(predicted)
+    squares = _squared_errors(search, everything, len(xs))
+    rmse, standard_error = _summarize(search, squares, len(xs))
+    trial = Trial("shrink", center, strength, xs[0].rank, rmse, standard_error, balance)
+    search.record(trial)
+    return _Found(trial, everything, squares, tuple(xs))
 
 
 @dataclass(eq=False)
@@ -368,21 +434,47 @@ def _prepare(
     return fitted, prepared, search.entries.part(fold.held)
 
 
+@dataclass(frozen=True, eq=False)
+class _SetUp:
+    """A fold ready to be fitted with shrinkage, and where its held-out entries are.
+
+    There is no problem where the means have taken everything out.
+    """
+
+    problem: Problem | None
+    fitted: Fitted
+    held: Entries
+    where: Operator
+
+    def predict(self, x: Tucker) -> Array:
+        """Return what a fit says about the held-out entries, in the units of the data."""
+        return self.fitted.undo(self.held.indices, self.where.forward(x))
+
+
+def _set_up(search: _Search, fold: Fold, center: tuple[int, ...] | None) -> _SetUp:
+    key = (id(fold), center)
+    if key not in search.set_ups:
+        fitted, kept, held = _prepare(search, fold, center)
+        problem = make_problem(kept, search.threads) if kept.values.any() else None
+        is_dense = problem is not None and isinstance(problem.operator, Masked)
+        where = _observe(held, search.threads, is_dense=is_dense)
+        search.set_ups[key] = _SetUp(problem, fitted, held, where)
+    return search.set_ups[key]
+
+
 def _follow(search: _Search, fold: Fold, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
-    fitted, kept, held = _prepare(search, fold, center)
-    zero = _zero(kept)
-    if not kept.values.any():  # the means say it all
-        nothing = fitted.undo(held.indices, zero.entries(held.indices))
-        return _Run(zero, [nothing], [FIRST], [zero.rank])
-    problem = make_problem(kept, search.threads)
-    where = _observe(held, search.threads, is_dense=isinstance(problem.operator, Masked))
-    run = _Run(zero)
+    """Come down the path of strengths in one fold, and look at the held-out entries on the way."""
+    setup = _set_up(search, fold, center)
+    held = setup.held
+    run = _Run(_zero(search.entries))
+    if setup.problem is None:
+        return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
     errors: list[float] = []
 
     def look(now: Progress) -> bool:
         if now.n_iter % solver.rounds and not search.is_late:
             return False
-        predicted = fitted.undo(held.indices, where.forward(now.x))
+        predicted = setup.predict(now.x)
         errors.append(float(fold.weights @ np.abs(predicted - held.values) ** 2))
         if errors[-1] <= min(errors):
             run.x = now.x
@@ -394,7 +486,7 @@ def _follow(search: _Search, fold: Fold, center: tuple[int, ...] | None, solver:
         return is_worse or search.is_late
 
     stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
-    solve(problem, solver, stop=stop, callback=look)
+    solve(setup.problem, solver, stop=stop, callback=look)
     return run
 
 
@@ -459,7 +551,7 @@ def _best_rank(search: _Search) -> _Found:
         squares = _squared_errors(search, predicted, 1)
         trial = Trial("rank", None, math.nan, rank, *_summarize(search, squares, 1))
         search.record(trial)
-        return _Found(trial, predicted, squares, x, 1)
+        return _Found(trial, predicted, squares, (x,))
 
     best = fit(ones, None)
     floor = EXACT * float(np.std(search.entries.values))
@@ -468,7 +560,7 @@ def _best_rank(search: _Search) -> _Found:
         for rank in _larger(best.trial.rank, kept.shape, len(kept)):
             if search.is_late:
                 break
-            trials.append(fit(rank, _widen(problem, best.x, rank)))
+            trials.append(fit(rank, _widen(problem, best.xs[0], rank)))
         better = min(trials, key=lambda found: found.trial.error, default=None)
         if better is None or not better.trial.error**2 < RANK_GAIN * best.trial.error**2:
             break
@@ -476,7 +568,7 @@ def _best_rank(search: _Search) -> _Found:
     for rank in _smaller(search.path, best, kept.shape):
         if search.is_late:
             break
-        found = fit(rank, thosvd(best.x, rank))
+        found = fit(rank, thosvd(best.xs[0], rank))
         if found.trial.error <= max(best.trial.error + best.trial.standard_error, floor):
             return found
     return best
@@ -492,8 +584,9 @@ def _smaller(
     """
     error = best.trial.error + best.trial.standard_error
     ranks = {t.rank for t in path if t.method == "rank" and t.error <= error}
-    noise = max(best.trial.error / (best.x.norm() / math.sqrt(math.prod(shape)) or 1), 1e-6)
-    ranks.add(tuple(max(1, r) for r in best.x.multilinear_rank(tol=noise)))
+    x = best.xs[0]
+    noise = max(best.trial.error / (x.norm() / math.sqrt(math.prod(shape)) or 1), 1e-6)
+    ranks.add(tuple(max(1, r) for r in x.multilinear_rank(tol=noise)))
     size = degrees_of_freedom(shape, best.trial.rank)
     for rank in sorted(ranks, key=lambda rank: degrees_of_freedom(shape, rank)):
         if degrees_of_freedom(shape, rank) < size and rank == generous_rank(rank):

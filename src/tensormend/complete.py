@@ -250,7 +250,11 @@ def _fit_choice(
         result, freedom = _nothing_to_fit(choice.x), 0.0
     elif trial.method == "shrink":
         problem = make_problem(Entries(known.indices, values, known.shape), threads)
-        solver = Shrink(strength=trial.strength, first=trial.strength / Shrink.decay**2)
+        solver = Shrink(
+            strength=trial.strength,
+            first=trial.strength / Shrink.decay**2,
+            balance=trial.balance,
+        )
         stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=stop_at)
         result = solve(problem, solver, choice.x, stop=stop)
         freedom = effective_freedom(problem, result.x, solver, rng)
@@ -297,7 +301,10 @@ def _describe(choice: Choice) -> str:
         taken = "nothing" if trial.center is None else "the grand mean"
         if trial.center:
             taken += f" and effects of modes {', '.join(map(str, trial.center))}"
-        what = f"shrinkage of strength {trial.strength:.2g}, {taken} taken out"
+        what = f"shrinkage of strength {trial.strength:.2g}"
+        if trial.balance is not None and set(trial.balance) != {1.0}:
+            what += f" times {', '.join(f'{factor:g}' for factor in trial.balance)} in the modes"
+        what += f", {taken} taken out"
     way = (
         "one by one"
         if choice.pattern.mode is None

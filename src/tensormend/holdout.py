@@ -16,7 +16,7 @@ MANY_FIBRES = 10**8  # fibres up to which a flag for each is faster than sorting
 RARE = 3.0  # times as many empty fibres as chance would leave: whole fibres went missing
 LEAST_SHARE = 0.1  # of the holes that must lie in empty fibres for these to matter
 LARGEST = 100_000  # held-out entries that tell the error well enough
-ENOUGH, ENOUGH_FIBRES = 2_000, 200  # held-out entries and fibres that one fold should have
+ENOUGH, ENOUGH_FIBRES = 2_000, 100  # held-out entries and fibres that one fold should have
 MAX_FOLDS = 5
 
 
@@ -116,7 +116,7 @@ def draw_folds(
     """Choose entries to hold out as the holes are: single ones, whole fibres, or both.
 
     A fold holds out ``share`` of the known entries, at most 100 000 of them, and never the last
-    ones of a slice. One fold does if it has 2000 entries (200 fibres); else there are up to five,
+    ones of a slice. One fold does if it has 2000 entries (100 fibres); else there are up to five,
     which share no entry.
 
     Parameters

@@ -61,6 +61,7 @@ def shrink(
     strength: float,
     *,
     filter: str = "ridge",  # noqa: A002
+    balance: Sequence[float] | None = None,
     rank: Sequence[int] | None = None,
     order: Sequence[int] | None = None,
     start: Sequence[Array] | None = None,
@@ -75,6 +76,7 @@ def shrink(
     z : dense array, or sparse plus Tucker
     strength : ``tau`` relative to the norm of ``z``
     filter : ``"ridge"`` or ``"garrote"``, see `FILTERS`
+    balance : factors on ``tau``, one per mode; all 1 by default
     rank : at most so many directions per mode; all by default
     order : processing order of the modes; by descending size by default
     start : factors near the answer, to start iterations from
@@ -100,7 +102,8 @@ def shrink(
     for k in order:
         guess = None if start is None else start[k]
         squares, u = _spectrum(z, k, limits[k], guess)
-        w = FILTERS[filter](squares, floor) if floor > 0 else np.ones_like(squares)
+        own = floor if balance is None else floor * balance[k] ** 2
+        w = FILTERS[filter](squares, own) if own > 0 else np.ones_like(squares)
         n_kept = max(1, int(np.count_nonzero(w > NEGLIGIBLE)))
         u, weights[k] = u[:, :n_kept], np.maximum(w[:n_kept], NEGLIGIBLE)
         z = mode_product(z, (u * weights[k]).conj().T, k)

@@ -62,6 +62,7 @@ class Shrink:
     ----------
     strength : final ``tau / ||x||``; small for clean and well-seen data
     filter : ``"ridge"`` or ``"garrote"``, see `tensormend.shrinkage.FILTERS`
+    balance : factors on ``tau``, one per mode; all 1 by default
     first, decay, rounds : the way down to the final strength
     inner : steps of conjugate gradients in an iteration
     momentum : how far ahead of the iterate directions are taken; from 1 on it gets unstable
@@ -73,8 +74,9 @@ class Shrink:
     first: float = 0.1
     decay: float = 0.75
     rounds: int = 2
-    inner: int = 2
-    momentum: float = 0.5
+    inner: int = 1
+    momentum: float = 0.7
+    balance: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.filter not in FILTERS:
@@ -107,7 +109,9 @@ class Shrink:
         if x0 is None:
             back = problem.operator.shifted(None, 1.0, problem.y)
             strength = self.strength_at(0)
-            start = shrink(back, strength, filter=self.filter, rank=problem.rank)
+            start = shrink(
+                back, strength, filter=self.filter, balance=self.balance, rank=problem.rank
+            )
             x0, freedom = start.x, start.degrees_of_freedom
         x0 = x0.orthonormal()
         loss, filled = problem.operator.filled(x0, problem.y)
@@ -120,6 +124,7 @@ class Shrink:
             self._ahead(state),
             strength,
             filter=self.filter,
+            balance=self.balance,
             rank=problem.rank,
             start=state.x.factors,
         )
@@ -183,7 +188,13 @@ def effective_freedom(
     its answer to random signs (Hutchinson), found by conjugate gradients.
     """
     _, filled = problem.operator.filled(x, problem.y)
-    shrunk = shrink(filled, solver.strength, filter=solver.filter, rank=problem.rank)
+    shrunk = shrink(
+        filled,
+        solver.strength,
+        filter=solver.filter,
+        balance=solver.balance,
+        rank=problem.rank,
+    )
     signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.size)
     nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
     answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
