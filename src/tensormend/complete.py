@@ -42,6 +42,7 @@ from tensormend.tucker import Tucker
 __all__ = ["complete", "estimate"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
+FIT_ROUNDS = 3  # from the fit that was judged to that to all entries; many more would overfit
 N_ITERATIONS = 80  # of shrinkage in a search with one or two folds, and in the fit
 N_JUDGED = 100_000  # entries that tell the error of a fit well enough
 SEARCHES = ("auto", "shrink", "rank")
@@ -252,7 +253,8 @@ def _fit_choice(
         problem = make_problem(Entries(known.indices, values, known.shape), threads)
         solver = Shrink(
             strength=trial.strength,
-            first=trial.strength / Shrink.decay**2,
+            first=trial.strength,
+            rounds=FIT_ROUNDS,
             balance=trial.balance,
         )
         stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=stop_at)
