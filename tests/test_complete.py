@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import tensormend as tm
 from tensormend.choose import Entries, Trial, choose_model, generous_rank
-from tensormend.errors import InputError
+from tensormend.errors import DataWarning, InputError
 from test_shrinkage import decaying
 
 
@@ -226,7 +227,9 @@ def test_only_one_kind_of_model() -> None:
 def test_generous_ranks_exist() -> None:
     assert generous_rank((5, 6, 7)) == (5, 6, 7)
     assert generous_rank((100, 3, 2)) == (6, 3, 2)
-    assert generous_rank((100, 100, 100), 40) == (40, 40, 40)
+    assert generous_rank((100, 100, 100), 10**6) == (40, 40, 40)
+    assert generous_rank((10**5, 10**5, 50), 10**5) == (1, 1, 1)
+    assert math.prod(generous_rank((40,) * 5, 10**5)) <= 10**5
 
 
 def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,3 +241,132 @@ def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch)
     sparse = choose_model(entries, rng=0)
     assert sparse.trial.strength == dense.trial.strength
     assert sparse.trial.error == pytest.approx(dense.trial.error, rel=1e-3)
+
+
+# troubles that a review found
+
+
+def correlated_channels() -> Any:
+    rng = np.random.default_rng(0)
+    image = decaying((40, 50)) + 0.5 * rng.standard_normal((40, 50))
+    return image[:, :, None] * np.array([1.0, 0.9, 1.1]) + 0.05 * rng.standard_normal((40, 50, 3))
+
+
+def test_missing_pixels_of_a_colour_image_are_seen_as_fibres() -> None:
+    x = correlated_channels()
+    data = np.where(np.random.default_rng(1).random((40, 50, 1)) < 0.3, x, np.nan)
+    result = tm.complete(data, rng=0)
+    assert "by fibres along mode 2" in result.notes[0]
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 0.25 * error
+
+
+def test_noise_on_an_offset_is_not_determined() -> None:
+    x = 1e6 + np.random.default_rng(0).standard_normal((15, 16, 17))
+    trust = tm.complete(with_holes(x, 0.5), rng=0).trust
+    assert trust.verdict.name != "WELL_DETERMINED"
+
+
+def test_a_matrix_with_rows_never_seen() -> None:
+    data = with_holes(tm.simulate.random_tucker((50, 40), 3, rng=0).dense(), 0.6)
+    data[[3, 7, 20]] = np.nan
+    with pytest.warns(DataWarning, match=r"no observation at all at index 3, 7, 20 \(3 of 50\)"):
+        result = tm.complete(data, rng=0)
+    with pytest.warns(DataWarning, match="little more than a mean"):
+        tm.complete(data, rng=0, method="shrink")
+    assert np.isfinite(result.data).all()
+    assert result.trust.unseen_slices[0].tolist() == [3, 7, 20]
+    assert "one by one" in result.notes[0]
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e-25])
+def test_the_size_of_single_precision_data_does_not_matter(scale: float) -> None:
+    x = decaying((12, 13, 14)) + 0.1 * np.random.default_rng(0).standard_normal((12, 13, 14))
+    data = with_holes(x, 0.5).astype(np.float32)
+    plain, scaled = tm.complete(data, rng=0), tm.complete(data * np.float32(scale), rng=0)
+    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert scaled.trust.rmse == pytest.approx(scale * plain.trust.rmse, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-170])
+def test_the_size_of_double_precision_data_does_not_matter(scale: float) -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5)
+    plain, scaled = tm.complete(data, rng=0), tm.complete(data * scale, rng=0)
+    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert np.allclose(scaled.data / scale, plain.data, atol=1e-6)
+
+
+def test_zeros() -> None:
+    data = with_holes(np.zeros((6, 7, 8)), 0.5)
+    for method in ("auto", "rank"):
+        result = tm.complete(data, rng=0, method=method)
+        assert not result.data.any()
+
+
+def test_order_five_beyond_what_can_be_formed() -> None:
+    shape = (40,) * 5
+    truth = tm.simulate.random_tucker(shape, 2, rng=0)
+    indices = tm.simulate.sample_indices(shape, 100_000 / 40**5, rng=1)
+    result = tm.complete(truth.entries(indices), indices=indices, shape=shape, rng=0, method="rank")
+    assert result.x.rank == (2,) * 5
+    assert tm.estimate(truth.entries(indices), indices=indices, shape=shape).bytes < 2**30
+
+
+def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
+    rng = np.random.default_rng(0)
+    x = decaying((24, 25, 20)) + 0.2 * rng.standard_normal((24, 25, 20))
+    data = np.where(rng.random((1, 25, 20)) < 0.4, x, np.nan)
+    result = tm.complete(data, 4, holdout=0.1, rng=0, max_iter=50)
+    error = rmse(result.model, x, data)
+    assert result.trust.rmse > 0.3 * error
+    assert result.judged.groups is not None
+    assert len(np.unique(result.judged.groups)) < len(result.judged.held)
+
+
+def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
+    truth = tm.simulate.random_tucker((15, 16, 17), 2, rng=0).dense()
+    data = with_holes(truth, 0.5)
+    places = np.argwhere(np.isnan(data))[:300]
+    trust = tm.complete(data, 2, holdout=(places, truth[tuple(places.T)] + 1.0)).trust
+    assert trust.n_held == 300
+    assert trust.rmse == pytest.approx(1.0, rel=1e-3)
+    assert not trust.seen
+
+
+def test_noise_is_told_from_entries_that_the_fit_saw() -> None:
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    x = truth + 0.1 * np.random.default_rng(1).standard_normal(truth.shape)
+    trust = tm.complete(with_holes(x, 0.4), 8, holdout=0.2, rng=0, max_iter=100).trust
+    assert trust.noise < 0.13
+    assert any("follows noise" in reason for reason in trust.reasons)
+
+
+def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = decaying((24, 25, 20)) + 0.1 * np.random.default_rng(0).standard_normal((24, 25, 20))
+    data = np.where(np.random.default_rng(1).random((1, 25, 20)) < 0.4, x, np.nan)
+    calls = 0
+    follow = tm.choose._follow
+
+    def late(search: Any, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            search.deadline = -1.0
+        return follow(search, *arguments)
+
+    monkeypatch.setattr("tensormend.choose._follow", late)
+    result = tm.complete(data, rng=0, method="shrink", max_seconds=1000)
+    assert calls == 2
+    assert result.path[-1].strength < 0.1  # a path cut short would end at its strong end
+
+
+def test_centrings_that_are_none() -> None:
+    data = with_holes(np.ones((4, 5, 6)), 0.5)
+    with pytest.raises(InputError, match="center must be True, False, 'auto' or a tuple of modes"):
+        tm.complete(data, center="bogus")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_seconds must be a positive number, got '1'"):
+        tm.complete(data, max_seconds="1")  # type: ignore[arg-type]
+    with pytest.raises(InputError):
+        tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))
+    means = tm.complete(with_holes(decaying((10, 11, 12)) + 3, 0.6), center=[0, 1], rng=0)
+    assert set(means.fitted.effects) == {0, 1}

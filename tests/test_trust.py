@@ -196,7 +196,7 @@ TROUBLES: dict[str, Any] = {
     "none held out": (lambda: {"held": []}, Verdict.DOUBTFUL, "Only 0 entries were held out"),
     "hardly better": (lambda: noisy(1.1), Verdict.DOUBTFUL, "is hardly below that of the mean"),
     "not surely better": (barely, Verdict.DOUBTFUL, "but by less than two standard errors"),
-    "large": (lambda: noisy(0.6), Verdict.DOUBTFUL, "% of the size of the values"),
+    "large": (lambda: noisy(0.6), Verdict.DOUBTFUL, "% of the standard deviation of"),
     "vague": (
         lambda: {"error": heavy_tailed(len(facts()["held"]))},
         Verdict.DOUBTFUL,
@@ -259,7 +259,7 @@ def test_negligible_errors_leave_no_doubt_about_them() -> None:
     indices = tm.simulate.sample_indices(SHAPE, 0.4, rng=1)
     values = np.ones(len(indices))
     held = np.arange(0, len(indices), 5)
-    error = 1e-7 * np.random.default_rng(0).standard_normal(len(held))
+    error = 1e-15 * np.random.default_rng(0).standard_normal(len(held))
     arguments: dict[str, Any] = {"held": held, "residuals": 0 * values, "degrees_of_freedom": 40}
     trust = judge(indices, values, SHAPE, predicted=1 + error, **arguments)
     assert trust.baseline_rmse < trust.rmse

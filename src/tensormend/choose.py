@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank
+from tensormend.algebra import Array, as_rank, normalize_mode
 from tensormend.errors import InputError
 from tensormend.holdout import Fold, Pattern, draw_folds, find_pattern
+from tensormend.initial import corrected_start
 from tensormend.operators import Masked, Operator, Sampling
 from tensormend.preprocess import Fitted, Preprocessing
 from tensormend.problem import Problem
@@ -24,7 +25,6 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 
 __all__ = [
     "DENSE_COPIES",
-    "GENEROUS",
     "Choice",
     "Entries",
     "Trial",
@@ -45,7 +45,7 @@ NEARLY_EXACT = 0.02  # held-out error relative to the deviation of the data: try
 RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
 EXACT = 1e-7  # held-out error relative to the deviation of the data: nothing left to gain
 RANK_ITERATIONS = 12
-GENEROUS = 40  # directions a mode may have where the whole tensor is not formed
+GENEROUS, CORE_SIZE = 40, 100_000  # directions of a mode, and a core, where entries are passed over
 DENSE_COPIES = 8  # arrays of the whole tensor that shrinkage works with
 DENSE_BYTES = 2**31  # for these, at most
 DENSE_RATE, SPARSE_RATE = 4e10, 2e9  # multiply-adds a second: of dense products, of a pass
@@ -119,13 +119,21 @@ class Choice:
     notes: tuple[str, ...]
 
 
-def generous_rank(shape: Sequence[int], limit: int | None = None) -> tuple[int, ...]:
-    """Return the largest rank that exists, with at most ``limit`` in every mode.
+def generous_rank(shape: Sequence[int], size: int | None = None) -> tuple[int, ...]:
+    """Return the largest rank that exists, or the largest that ``size`` entries call for.
 
-    >>> generous_rank((100, 3, 2))
-    (6, 3, 2)
+    With entries given, at most 40 in every mode, no more numbers in the factors than entries, and
+    no more in the core than that or 100 000.
+
+    >>> generous_rank((100, 3, 2)), generous_rank((100, 100, 100), 200_000)
+    ((6, 3, 2), (40, 40, 40))
     """
-    rank = [n if limit is None else min(n, limit) for n in shape]
+    limit = max(shape)
+    if size is not None:
+        limit = max(1, min(GENEROUS, size // sum(shape)))
+        while limit > 1 and math.prod(min(n, limit) for n in shape) > max(size, CORE_SIZE):
+            limit -= 1
+    rank = [min(n, limit) for n in shape]
     for _ in rank:
         for k in range(len(rank)):
             rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
@@ -135,8 +143,9 @@ def generous_rank(shape: Sequence[int], limit: int | None = None) -> tuple[int, 
 def iteration_seconds(shape: Sequence[int], size: int) -> tuple[float, float]:
     """Return roughly what an iteration of shrinkage takes: by dense products, by passes."""
     dense = 10 * math.prod(shape) * sum(shape) / DENSE_RATE
-    width = min(GENEROUS, max(shape))
-    return dense, 20 * len(shape) * size * width / SPARSE_RATE
+    rank = generous_rank(shape, size)
+    bases = sum(n * (6 * r) ** 2 for n, r in zip(shape, rank, strict=True)) / DENSE_RATE
+    return dense, 20 * len(shape) * size * max(rank) / SPARSE_RATE + 4 * bases
 
 
 def works_densely(shape: Sequence[int], size: int, dtype: np.dtype[Any]) -> bool:
@@ -152,11 +161,11 @@ def works_densely(shape: Sequence[int], size: int, dtype: np.dtype[Any]) -> bool
 def make_problem(entries: Entries, threads: int | None) -> Problem:
     """Return the problem that suits shrinkage, with dense products or passes over the entries.
 
-    All directions where products are dense, else up to 40 in every mode.
+    All directions where products are dense, else those of `generous_rank`.
     """
     is_dense = works_densely(entries.shape, len(entries), entries.values.dtype)
     operator = _observe(entries, threads, is_dense=is_dense)
-    rank = generous_rank(entries.shape, None if is_dense else GENEROUS)
+    rank = generous_rank(entries.shape, None if is_dense else len(entries))
     return Problem(operator, entries.values, rank)
 
 
@@ -178,6 +187,7 @@ class _Search:
     deadline: float
     threads: int | None
     progress: Callable[[Trial], None] | None
+    unit: float = 1.0
     path: list[Trial] = field(default_factory=list)
     set_ups: dict[Any, _SetUp] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -186,10 +196,21 @@ class _Search:
     def is_late(self) -> bool:
         return time.perf_counter() > self.deadline
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Time until the deadline, for the rules of a run; ``None`` where there is none."""
+        left = self.deadline - time.perf_counter()
+        return None if math.isinf(left) else max(left, 0.0)
+
     def record(self, trial: Trial) -> None:
         self.path.append(trial)
         if self.progress is not None:
-            self.progress(trial)
+            self.progress(self.in_data_units(trial))
+
+    def in_data_units(self, trial: Trial) -> Trial:
+        """Return a trial with its errors in the units of the data."""
+        error, spread = self.unit * trial.error, self.unit * trial.standard_error
+        return replace(trial, error=error, standard_error=spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +270,10 @@ def choose_model(
             f"choosing a model takes at least two known entries, got {len(entries)}; give a rank"
         )
     rng = np.random.default_rng(rng)
+    preprocessing = Preprocessing() if preprocessing is None else preprocessing
+    unit = _unit(entries.values, preprocessing)
+    if unit != 1:
+        entries = replace(entries, values=entries.values / entries.values.dtype.type(unit))
     pattern = find_pattern(entries.indices, entries.shape)
     folds = draw_folds(entries.indices, entries.shape, rng, share=holdout, pattern=pattern)
     if not folds:
@@ -256,14 +281,16 @@ def choose_model(
             f"no entry can be held out of {len(entries)}: every slice needs one that is left; "
             "give a rank"
         )
+    center = _check_center(center, len(entries.shape))
     search = _Search(
         entries,
         folds,
         pattern,
-        Preprocessing() if preprocessing is None else preprocessing,
+        preprocessing,
         time.perf_counter() + max_seconds,
         threads,
         progress,
+        unit,
     )
     best = None
     if method != "rank":
@@ -272,25 +299,58 @@ def choose_model(
             if best is None or (found is not None and found.trial.error < best.trial.error):
                 best = found
         if best is not None and not search.is_late:
+            others = [key for key in search.set_ups if key[1] != best.trial.center]
+            for key in others:
+                del search.set_ups[key]
             best = _tune_balance(search, best)
     if best is None or (method == "auto" and _may_be_exact(best, search)):
-        found = _best_rank(search)
-        if best is None or found.trial.error < best.trial.error:
+        search.set_ups.clear()
+        found = _best_rank(search, None if center == "auto" else next(_centrings(center, search)))
+        if best is None or _is_better_in_first_fold(search, found, best):
             best = found
     if search.is_late:
         search.notes.append("the time limit ended the search; the model is the best until then")
     held, groups, numbers = _over_folds(search.folds[: best.n_folds])
+    scalar = entries.values.dtype.type(unit)
     return Choice(
-        best.trial,
-        tuple(search.path),
-        best.xs[0],
+        search.in_data_units(best.trial),
+        tuple(search.in_data_units(trial) for trial in search.path),
+        best.xs[0] * unit,
         held,
-        best.predicted,
+        best.predicted * scalar,
         groups,
         numbers,
         pattern,
         tuple(search.notes),
     )
+
+
+def _unit(values: Array, preprocessing: Preprocessing) -> float:
+    """Power of two near the largest value, which squares neither overflow nor vanish in.
+
+    A logarithm and bounds are in the units of the data, so with these it is 1.
+    """
+    largest = float(np.abs(values).max())
+    if largest == 0 or preprocessing.log or preprocessing.clip is not None:
+        return 1.0
+    return 2.0 ** math.floor(math.log2(largest))
+
+
+def _check_center(center: Any, order: int) -> Any:
+    """Refuse what is no centring; return ``"auto"``, true, false, or modes."""
+    if isinstance(center, np.ndarray):
+        center = tuple(center.tolist())
+    checked = Preprocessing(center=center).center
+    if isinstance(checked, bool | str):
+        return checked
+    return tuple(normalize_mode(k, order) for k in checked)
+
+
+def _is_better_in_first_fold(search: _Search, found: _Found, best: _Found) -> bool:
+    """Compare with what was judged in more folds, on the entries that both have predicted."""
+    fold = search.folds[0]
+    to_beat = fold.weights @ best.squares[: len(fold.held)]
+    return bool(fold.weights @ found.squares < to_beat)
 
 
 def _centrings(center: Any, search: _Search) -> Iterator[tuple[int, ...] | None]:
@@ -349,6 +409,8 @@ def _best_strength(
             to_beat = fold.weights @ rival.squares[: len(fold.held)]
             if min(fold.weights @ error for error in errors) > to_beat:
                 break
+    if search.is_late and len(runs) > 1:
+        runs.pop()  # it was cut short; those before it were not
     n_stages = min(len(run.predicted) for run in runs)
     trials, squares, predictions = [], [], []
     for stage in range(n_stages):
@@ -363,11 +425,8 @@ def _best_strength(
     if rival is not None and len(runs) < rival.n_folds:
         return None
     least = int(np.argmin([trial.error for trial in trials]))
-    chosen = next(
-        k
-        for k in range(least + 1)
-        if _is_within_error(search, squares[k], squares[least], len(runs))
-    )
+    tied = (_is_within_error(search, squares[k], squares[least], len(runs)) for k in range(least))
+    chosen = next((k for k, is_tied in enumerate(tied) if is_tied), least)
     xs = tuple(run.x for run in runs)
     return _Found(trials[chosen], predictions[chosen], squares[chosen], xs)
 
@@ -399,9 +458,10 @@ def _fit_balance(search: _Search, near: _Found, balance: tuple[float, ...]) -> _
     """Go on from fits with other factors on the strength."""
     strength, center = near.trial.strength, near.trial.center
     solver = Shrink(strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance)
-    stop = Stop(tol=0, tol_change=0, patience=BALANCE_ROUNDS + 1)
     predicted, xs = [], []
     for fold, x in zip(search.folds, near.xs, strict=False):
+        limit = search.seconds_left
+        stop = Stop(tol=0, tol_change=0, patience=BALANCE_ROUNDS + 1, max_seconds=limit)
         setup = _set_up(search, fold, center)
         xs.append(x if setup.problem is None else solve(setup.problem, solver, x, stop=stop).x)
         predicted.append(setup.predict(xs[-1]))
@@ -475,7 +535,7 @@ def _follow(search: _Search, fold: Fold, center: tuple[int, ...] | None, solver:
         if now.n_iter % solver.rounds and not search.is_late:
             return False
         predicted = setup.predict(now.x)
-        errors.append(float(fold.weights @ np.abs(predicted - held.values) ** 2))
+        errors.append(float(fold.weights @ np.abs(predicted - held.values).astype(float) ** 2))
         if errors[-1] <= min(errors):
             run.x = now.x
         run.predicted.append(predicted)
@@ -498,7 +558,7 @@ def _zero(entries: Entries) -> Tucker:
 
 def _squared_errors(search: _Search, predicted: Array, n_folds: int) -> Array:
     held = np.concatenate([fold.held for fold in search.folds[:n_folds]])
-    return np.asarray(np.abs(predicted - search.entries.values[held]) ** 2)
+    return np.asarray(np.abs(predicted - search.entries.values[held]).astype(np.float64) ** 2)
 
 
 def _clustered(search: _Search, n_folds: int, values: Array) -> tuple[float, float]:
@@ -508,7 +568,8 @@ def _clustered(search: _Search, n_folds: int, values: Array) -> tuple[float, flo
     mean = float(weights @ values)
     _, groups, _ = _over_folds(folds)
     shares = np.bincount(groups, weights * (values - mean))
-    return mean, float(np.sqrt(np.sum(shares**2)))
+    n = len(shares)
+    return mean, float(np.sqrt(np.sum(shares**2) * n / (n - 1))) if n > 1 else math.inf
 
 
 def _summarize(search: _Search, squares: Array, n_folds: int) -> tuple[float, float]:
@@ -527,29 +588,35 @@ def _is_within_error(search: _Search, squares: Array, least: Array, n_folds: int
 
 def _may_be_exact(found: _Found, search: _Search) -> bool:
     """Tell whether fixed ranks may do better than shrinkage."""
-    if search.is_late:
+    if search.is_late or found.trial.error == 0:
         return False
     deviation = float(np.std(search.entries.values))
     is_small = found.trial.error <= NEARLY_EXACT * deviation
     return is_small or found.trial.strength <= LAST
 
 
-def _best_rank(search: _Search) -> _Found:
+def _best_rank(search: _Search, center: tuple[int, ...] | None) -> _Found:
     """Grow ranks from 1 as long as the held-out error falls, in one mode or in all at once."""
     fold = search.folds[0]
-    fitted, kept, held = _prepare(search, fold, None)
+    fitted, kept, held = _prepare(search, fold, center)
     operator = _observe(kept, search.threads, is_dense=False)
     where = _observe(held, search.threads, is_dense=False)
     ones = (1,) * len(kept.shape)
+    if not kept.values.any():
+        zero = _zero(kept)
+        predicted = fitted.undo(held.indices, zero.entries(held.indices))
+        squares = _squared_errors(search, predicted, 1)
+        trial = Trial("rank", center, math.nan, ones, *_summarize(search, squares, 1))
+        return _Found(trial, predicted, squares, (zero,))
     problem = Problem(operator, kept.values, ones)
 
     def fit(rank: tuple[int, ...], start: Tucker | None) -> _Found:
-        stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS)
+        stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS, max_seconds=search.seconds_left)
         wide = problem.with_rank(rank)
         x = solve(wide, RGN(target=1e-10), start, stop=stop).x
         predicted = fitted.undo(held.indices, where.forward(x))
         squares = _squared_errors(search, predicted, 1)
-        trial = Trial("rank", None, math.nan, rank, *_summarize(search, squares, 1))
+        trial = Trial("rank", center, math.nan, rank, *_summarize(search, squares, 1))
         search.record(trial)
         return _Found(trial, predicted, squares, (x,))
 
@@ -562,7 +629,11 @@ def _best_rank(search: _Search) -> _Found:
                 break
             trials.append(fit(rank, _widen(problem, best.xs[0], rank)))
         better = min(trials, key=lambda found: found.trial.error, default=None)
-        if better is None or not better.trial.error**2 < RANK_GAIN * best.trial.error**2:
+        if trials and better is not None and not _gains(better, best) and not search.is_late:
+            rank = trials[0].trial.rank  # a start of its own may find what the residual hides
+            trials.append(fit(rank, corrected_start(problem.with_rank(rank))))
+            better = min(trials, key=lambda found: found.trial.error)
+        if better is None or not _gains(better, best):
             break
         best = better
     for rank in _smaller(search.path, best, kept.shape):
@@ -572,6 +643,10 @@ def _best_rank(search: _Search) -> _Found:
         if found.trial.error <= max(best.trial.error + best.trial.standard_error, floor):
             return found
     return best
+
+
+def _gains(found: _Found, best: _Found) -> bool:
+    return found.trial.error**2 < RANK_GAIN * best.trial.error**2
 
 
 def _smaller(

@@ -14,7 +14,6 @@ import numpy as np
 from tensormend.algebra import Array, as_rank
 from tensormend.choose import (
     DENSE_COPIES,
-    GENEROUS,
     Choice,
     Entries,
     Trial,
@@ -28,6 +27,7 @@ from tensormend.completion import Completion, Judged
 from tensormend.cost import Cost, check_cost, dense_cost, estimate_cost
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import Fibres, check_indices
+from tensormend.holdout import MAX_FOLDS, Fold, draw_folds
 from tensormend.known import Known, read_known
 from tensormend.operators import Sampling
 from tensormend.preprocess import Fitted, Preprocessing
@@ -43,7 +43,8 @@ __all__ = ["complete", "estimate"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
 FIT_ROUNDS = 3  # from the fit that was judged to that to all entries; many more would overfit
-N_ITERATIONS = 80  # of shrinkage in a search with one or two folds, and in the fit
+N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
+FOLD_BYTES = 40  # of an entry, in the set-up of a fold
 N_JUDGED = 100_000  # entries that tell the error of a fit well enough
 SEARCHES = ("auto", "shrink", "rank")
 
@@ -134,8 +135,9 @@ def complete(
         share = _check_search(rank, method, holdout, max_seconds, options)
         check_cost(_search_cost(known, threads), memory_limit)
         limit = math.inf if max_seconds is None else max_seconds
+        places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
         choice = choose_model(
-            Entries(known.indices, known.values, known.shape),
+            Entries(places, known.values, known.shape),
             preprocessing=preprocessing,
             method=method,
             center=center,
@@ -167,8 +169,9 @@ def estimate(
 ) -> Cost:
     """Tell the memory and time that `complete` will take, before it is called.
 
-    Parameters as for `complete`. The memory is counted, the time modelled and good to a factor of
-    about three; data that are hard to fit take longer.
+    Parameters as for `complete`. The memory is counted. The time is modelled, for one or two folds
+    of a search, and good to a factor of three or so; small data with whole fibres missing, which
+    take up to five folds, may take longer.
 
     Examples
     --------
@@ -196,10 +199,16 @@ def _search_cost(known: Known, threads: int | None) -> Cost:
     size, dtype = len(known.values), known.values.dtype
     is_dense = works_densely(known.shape, size, dtype)
     seconds = iteration_seconds(known.shape, size)[0 if is_dense else 1]
-    rank = generous_rank(known.shape, 1 if is_dense else GENEROUS)
+    rank = (1,) * len(known.shape) if is_dense else generous_rank(known.shape, size)
     cost = estimate_cost(known.shape, rank, size, dtype, threads=threads)
     whole = dense_cost(known.shape, dtype, copies=DENSE_COPIES if is_dense else 0)
-    return replace(cost, bytes=cost.bytes + whole.bytes, work=1e9 * N_ITERATIONS * seconds)
+    folds = MAX_FOLDS * size * FOLD_BYTES
+    return replace(
+        cost,
+        bytes=cost.bytes + whole.bytes + folds,
+        work=1e9 * N_ITERATIONS * seconds,
+        advice="take a part of the data, give them in single precision, or give a rank",
+    )
 
 
 # a chosen model
@@ -220,7 +229,8 @@ def _check_search(
         raise InputError(
             f"{', '.join(sorted(options))} needs a rank; give one, or leave the option out"
         )
-    if max_seconds is not None and not max_seconds > 0:
+    is_number = isinstance(max_seconds, int | float | np.number)
+    if max_seconds is not None and not (is_number and max_seconds > 0):
         raise InputError(f"max_seconds must be a positive number, got {max_seconds!r}")
     share = 0.1 if holdout is None else holdout
     if not isinstance(share, float | np.floating) or not 0 < share <= 0.5:
@@ -250,6 +260,7 @@ def _fit_choice(
     if not values.any():
         result, freedom = _nothing_to_fit(choice.x), 0.0
     elif trial.method == "shrink":
+        _warn_about_unseen(known)
         problem = make_problem(Entries(known.indices, values, known.shape), threads)
         solver = Shrink(
             strength=trial.strength,
@@ -259,7 +270,10 @@ def _fit_choice(
         )
         stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=stop_at)
         result = solve(problem, solver, choice.x, stop=stop)
-        freedom = effective_freedom(problem, result.x, solver, rng)
+        if time.perf_counter() - clock < FIT_SHARE * limit:
+            freedom = effective_freedom(problem, result.x, solver, rng)
+        else:  # no time to estimate them: what the directions and the data allow
+            freedom = min(float(math.prod(result.x.rank)), len(values) / 2)
     else:
         sampling = _KnownSampling(known, known.indices, dtype=values.dtype, threads=threads)
         result = recover(
@@ -285,6 +299,20 @@ def _fit_choice(
         path=choice.path,
         judged=judged,
     )
+
+
+def _warn_about_unseen(known: Known) -> None:
+    """Name the slices without any entry."""
+    for k, n in enumerate(known.shape):
+        unseen = np.flatnonzero(np.bincount(known.indices[:, k], minlength=n) == 0)
+        if len(unseen):
+            mode, places = known.kind.describe(k, unseen[:5].tolist())
+            more = ", ..." if len(unseen) > 5 else ""
+            warn_user(
+                f"{mode} has no observation at all at {places}{more} ({len(unseen)} of {n}); "
+                "what is filled in there is little more than a mean",
+                DataWarning,
+            )
 
 
 def _nothing_to_fit(x: Tucker) -> Result:
@@ -330,42 +358,50 @@ def _fit_rank(
     settings: dict[str, Any],
 ) -> Completion:
     places, values = known.indices, known.values
-    chosen: Array | None = None
-    if holdout is not None and not isinstance(holdout, tuple):
-        chosen = _choose_holdout(known, holdout, rng)
-        places, values = places[~chosen], values[~chosen]
+    fold: Fold | None = None
+    others: tuple[Array, Array] | None = None
+    if isinstance(holdout, tuple) and len(holdout) == 2:
+        held = check_indices(np.asarray(holdout[0]), known.shape).astype(np.int64)
+        others = held, np.asarray(holdout[1])
+    elif holdout is not None:
+        fold = _choose_holdout(known, holdout, rng)
+        kept = fold.kept(len(values))
+        places, values = places[kept], values[kept]
     fitted = preprocessing.fit(places, values, known.shape)
     kind = {"dtype": values.dtype, "threads": settings["threads"]}
-    kept_out = _held_out(known, holdout, chosen, fitted, kind)
     operator = _KnownSampling(known, places, **kind)  # refuses places that are not there
-    if chosen is None and kept_out is not None:
-        _warn_about_overlap(known, kept_out[0].indices)
+    if others is not None:
+        _warn_about_overlap(known, others[0])
+    elif fold is not None:
+        others = known.indices[fold.held], known.values[fold.held]
     settings.setdefault("start", "corrected")
-    inside = values if fitted.is_identity else fitted.apply(places, values)
-    result = recover(operator, inside, rank, holdout=kept_out, rng=rng, **settings)
-    held = _sample(len(known.values), rng) if chosen is None else np.flatnonzero(chosen)
-    judged = Judged(held, None, float(result.x.n_parameters), seen=chosen is None)
+    result = recover(
+        operator,
+        values if fitted.is_identity else fitted.apply(places, values),
+        rank,
+        holdout=_held_out(known, others, fitted, kind),
+        rng=rng,
+        **settings,
+    )
+    freedom = float(result.x.n_parameters)
+    if fold is not None:
+        judged = Judged(fold.held, None, freedom, fold.clusters)
+    elif others is not None:
+        judged = Judged(np.zeros(0, dtype=np.int64), None, freedom, others=others)
+    else:
+        judged = Judged(_sample(len(known.values), rng), None, freedom, seen=True)
     return Completion.from_result(result, known=known, fitted=fitted, judged=judged)
 
 
 def _held_out(
-    known: Known, holdout: Any, chosen: Array | None, fitted: Fitted, kind: dict[str, Any]
+    known: Known, others: tuple[Array, Array] | None, fitted: Fitted, kind: dict[str, Any]
 ) -> tuple[Sampling, Array] | None:
     """Return the held-out entries as an operator and values, where there are any."""
-    if holdout is None:
+    if others is None:
         return None
-    if chosen is not None:
-        places, values = known.indices[chosen], known.values[chosen]
-    elif len(holdout) == 2:
-        places = check_indices(np.asarray(holdout[0]), known.shape)
-        values = np.asarray(holdout[1])
-    else:
-        raise InputError(
-            f"holdout must be a share or a pair of indices and values, got {len(holdout)} parts"
-        )
-    if not fitted.is_identity:
-        values = fitted.apply(places, values)
-    return Sampling(known.shape, places, **kind), values
+    places, values = others
+    operator = Sampling(known.shape, places, **kind)
+    return operator, values if fitted.is_identity else fitted.apply(places, values)
 
 
 def _sample(size: int, rng: np.random.Generator) -> Array:
@@ -396,7 +432,8 @@ def _warn_about_overlap(known: Known, held: Array) -> None:
         )
 
 
-def _choose_holdout(known: Known, share: Any, rng: np.random.Generator) -> Array:
+def _choose_holdout(known: Known, share: Any, rng: np.random.Generator) -> Fold:
+    """Hold out a share of the entries, as the holes are."""
     size = len(known.values)
     is_share = isinstance(share, float | np.floating) and 0 < share < 1
     count = round(size * float(share)) if is_share else 0
@@ -405,7 +442,12 @@ def _choose_holdout(known: Known, share: Any, rng: np.random.Generator) -> Array
             f"holdout must be a share of the {size} known entries, between 0 and 1 and leaving "
             f"some on both sides, or a pair of indices and values, got {share!r}"
         )
-    Fibres.build(known.shape, known.indices)  # refuses a repeat, which could lie on both sides
-    chosen = np.zeros(size, dtype=bool)
-    chosen[rng.permutation(size)[:count]] = True
-    return chosen
+    places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
+    Fibres.build(known.shape, places)  # refuses a repeat, which could lie on both sides
+    folds = draw_folds(places, known.shape, rng, share=float(share), n_folds=1)
+    if not folds:
+        raise InputError(
+            f"no entry can be held out of {size}: every slice needs one that is left; leave "
+            "holdout out"
+        )
+    return folds[0]

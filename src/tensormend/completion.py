@@ -35,6 +35,7 @@ class Judged:
     folds : number of the fit that predicted each, where there were several
     seen : whether the fit had seen them
     shrunken : whether the fit was shrunken
+    others : places and values that are judged in place of known entries
     """
 
     held: Array
@@ -44,6 +45,7 @@ class Judged:
     folds: Array | None = None
     seen: bool = False
     shrunken: bool = False
+    others: tuple[Array, Array] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,20 +96,26 @@ class Completion(Result):
     def trust(self) -> Trust:
         """How far the completed data can be trusted, and why; made once and kept."""
         known, judged = self.known, self.judged
+        places, values, held = known.indices, known.values, judged.held
+        if judged.others is not None:
+            held = len(values) + np.arange(len(judged.others[1]))
+            places = np.concatenate([places, judged.others[0]])
+            values = np.concatenate([values, judged.others[1]])
         predicted = judged.predicted
-        seen = self._values(known.indices)
+        seen = self._values(places)
         return judge(
-            known.indices,
-            known.values,
+            places,
+            values,
             known.shape,
-            held=judged.held,
-            predicted=seen[judged.held] if predicted is None else predicted,
-            residuals=known.values - seen,
+            held=held,
+            predicted=seen[held] if predicted is None else predicted,
+            residuals=values - seen,
             degrees_of_freedom=judged.degrees_of_freedom + self.fitted.degrees_of_freedom,
             groups=judged.groups,
             folds=judged.folds,
             seen=judged.seen,
             shrunken=judged.shrunken,
+            refitted=judged.seen or judged.predicted is not None,
             names=[known.kind.describe(k, ())[0] for k in range(len(known.shape))],
         )
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from tensormend.algebra import Array
 
-__all__ = ["Fold", "Pattern", "draw_folds", "find_pattern"]
+__all__ = ["MAX_FOLDS", "Fold", "Pattern", "draw_folds", "find_pattern"]
 
 MANY_FIBRES = 10**8  # fibres up to which a flag for each is faster than sorting
-RARE = 3.0  # times as many empty fibres as chance would leave: whole fibres went missing
-LEAST_SHARE = 0.1  # of the holes that must lie in empty fibres for these to matter
+SURELY = 5.0  # standard deviations beyond chance: whole fibres went missing
+LEAST_SHARE = 0.1  # of the holes that must be due to empty fibres for these to matter
 LARGEST = 100_000  # held-out entries that tell the error well enough
 ENOUGH, ENOUGH_FIBRES = 2_000, 100  # held-out entries and fibres that one fold should have
 MAX_FOLDS = 5
@@ -57,9 +57,11 @@ class Fold:
 def find_pattern(indices: Array, shape: Sequence[int]) -> Pattern:
     """Tell whether entries are missing one by one or by whole fibres.
 
-    Missing by chance, a hole lies in an empty fibre along mode ``k`` with probability
-    ``(1 - p)^(n_k - 1)``, ``p`` being the share of known entries. The mode with the most holes in
-    empty fibres counts if these are more than three times as many as that, and a tenth of all.
+    Slices without any entry are left aside. Missing by chance, a hole lies in an empty fibre along
+    mode ``k`` with probability ``c = (1 - p)^(n_k - 1)``, ``p`` being the share of known entries.
+    If a share ``q`` of the holes does, ``(q - c) / (1 - c)`` of them are there because whole fibres
+    are missing. The mode where this is largest counts, if it is more than a tenth and the number
+    of empty fibres exceeds what chance leaves by five standard deviations.
 
     Examples
     --------
@@ -68,18 +70,22 @@ def find_pattern(indices: Array, shape: Sequence[int]) -> Pattern:
     >>> find_pattern(np.argwhere(known), known.shape)
     Pattern(mode=1, share=1.0)
     """
-    total = math.prod(shape)
+    seen = [int(np.count_nonzero(np.bincount(indices[:, k]))) for k in range(len(shape))]
+    total = math.prod(seen)
     n_holes = total - len(indices)
-    best = Pattern(None, 0.0)
+    best, most = Pattern(None, 0.0), LEAST_SHARE
     if n_holes == 0:
         return best
     p = len(indices) / total
-    for k, n in enumerate(shape):
+    for k, n in enumerate(seen):
+        if n == 1:
+            continue
         n_empty = total // n - len(_seen_fibres(indices, shape, k))
-        share = n_empty * n / n_holes
-        by_chance = (1 - p) ** (n - 1)
-        if n > 1 and share > max(LEAST_SHARE, RARE * by_chance, best.share):
-            best = Pattern(k, share)
+        expected = total // n * (1 - p) ** n
+        share, by_chance = n_empty * n / n_holes, (1 - p) ** (n - 1)
+        excess = (share - by_chance) / (1 - by_chance)
+        if excess > most and n_empty > expected + SURELY * math.sqrt(expected):
+            best, most = Pattern(k, share), excess
     return best
 
 
@@ -148,6 +154,9 @@ def draw_folds(
         _spare_slices(indices, shape, chosen)
         if chosen.any():
             folds.append(_make_fold(chosen, whole, groups, pattern.share))
+    if not folds and pattern.mode is not None:  # every fibre has a slice's last entries
+        single = Pattern(None, 0.0)
+        return draw_folds(indices, shape, rng, share=share, pattern=single, n_folds=n_folds)
     return tuple(folds)
 
 

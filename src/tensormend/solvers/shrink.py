@@ -182,11 +182,14 @@ class Shrink:
 def effective_freedom(
     problem: Problem, x: Tucker, solver: Shrink, rng: np.random.Generator, n_steps: int = 10
 ) -> float:
-    """Estimate the effective degrees of freedom of a fit: the trace of ``y -> A(x)``.
+    """Estimate the effective degrees of freedom of a fit with its directions and weights fixed.
 
-    With the directions and weights of ``x`` fixed that map is linear; its trace is estimated by
-    its answer to random signs (Hutchinson), found by conjugate gradients.
+    Then ``y -> A(x)`` is linear, and its trace is estimated by its answer to random signs
+    (Hutchinson), found by conjugate gradients. That the directions follow the data too is not
+    counted, so this is a lower bound.
     """
+    x = x * (1 / problem.unit)
+    problem = problem.in_units()
     _, filled = problem.operator.filled(x, problem.y)
     shrunk = shrink(
         filled,

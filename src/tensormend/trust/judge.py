@@ -18,9 +18,10 @@ from tensormend.trust.report import Trust, Verdict
 
 __all__ = ["judge"]
 
-NEGLIGIBLE = 1e-5  # relative error at which there is nothing left to doubt in it
+NEGLIGIBLE = 1e-5  # of the deviation: an error with nothing left to doubt in it
+ROUNDING = 64  # times the precision of the values: an error that is rounding
 HARDLY_BETTER = 0.9  # of the baseline's error: less than a fifth of its squares is explained
-LARGE_ERROR = 0.5  # relative: less than three quarters of the squares are explained
+LARGE_ERROR = 0.5  # of the deviation: less than three quarters of the squares are explained
 VAGUE = 0.25  # standard error as a share of the error
 FEW_HELD = 20  # entries from which neither error nor standard error can be told
 UNEVEN, ENOUGH_IN_SLICE = 3.0, 10  # times the error, in a slice with so many held-out entries
@@ -42,6 +43,7 @@ def judge(
     folds: Any = None,
     seen: bool = False,
     shrunken: bool = False,
+    refitted: bool = True,
     names: Sequence[str] | None = None,
 ) -> Trust:
     """Judge how far the observed entries determine a tensor.
@@ -60,6 +62,8 @@ def judge(
     seen : whether the judged fits had seen the held-out entries after all
     shrunken : whether the fit was shrunken: then it may follow the data closely without following
         their noise, and only the held-out error tells
+    refitted : whether the final fit saw all entries; else its residuals at held-out ones tell
+        nothing about the noise
     names : names of the modes
 
     Returns
@@ -81,7 +85,7 @@ def judge(
     * fewer than 20 entries were held out, or the fits had seen them: the error is not known,
     * the error is not below 0.9 of the best mean's (a fifth of its squares), or by less than twice
       the standard error of the difference of the squares,
-    * the error is above half the root mean square of the values,
+    * the error is above half the standard deviation of the held-out values,
     * its standard error is above a quarter of it,
     * in some slice with 10 held-out entries or more it is three times as large as overall, and one
       standard error more, so that a single bad entry does not make a bad slice,
@@ -90,8 +94,9 @@ def judge(
     * some slice was never observed, or, where the fit was not shrunken, has fewer entries than
       ``degrees_of_freedom / sum(shape)``, the unknowns that a slice has on average.
 
-    Else it is *well determined*. An error below 1e-5 of the values answers every doubt about its
-    size. Fibres that were never observed are counted but no reason to doubt: low rank fills them.
+    Else it is *well determined*. An error below 1e-5 of that deviation, or of the size of rounding,
+    answers every doubt about its size. Fibres that were never observed are counted but no reason to
+    doubt: low rank fills them.
 
     Examples
     --------
@@ -121,7 +126,9 @@ def judge(
     names = [f"mode {k}" for k in range(len(given.shape))] if names is None else names
     coverage = measure_coverage(given.indices, given.shape)
     baseline, base_squares = given.best_mean(coverage, names)
-    trust = _measure(given, coverage, degrees_of_freedom, names, baseline, base_squares)
+    trust = _measure(
+        given, coverage, degrees_of_freedom, names, baseline, base_squares, refitted=refitted
+    )
     trust = replace(trust, shrunken=shrunken)
     gain = mean_with_error(base_squares - given.squares, given.groups)
     fatal = _fatal_reasons(trust, gain[0])
@@ -142,11 +149,16 @@ def _measure(
     names: Sequence[str],
     baseline: str,
     base_squares: Array,
+    *,
+    refitted: bool,
 ) -> Trust:
     """Collect the numbers, the verdict still to come."""
     mean, error = mean_with_error(given.squares, given.groups)
     rmse, size = math.sqrt(mean), math.sqrt(mean_of(np.abs(given.truth) ** 2))
-    freedom = len(given.values) - degrees_of_freedom
+    deviation = float(np.std(given.truth)) if len(given.truth) else math.nan
+    rounding = ROUNDING * float(np.finfo(given.values.dtype).eps) * size
+    residuals = given.residuals if refitted else np.delete(given.residuals, given.held)
+    freedom = len(residuals) - degrees_of_freedom
     return Trust(
         verdict=Verdict.WELL_DETERMINED,
         reasons=(),
@@ -160,9 +172,11 @@ def _measure(
         unseen_slices=tuple(mode.unseen for mode in coverage),
         n_unseen_fibres=tuple(mode.n_unseen_fibres for mode in coverage),
         unseen_fibres=tuple(mode.unseen_fibres for mode in coverage),
-        noise=given.unit * norm(given.residuals) / math.sqrt(freedom) if freedom > 0 else math.nan,
+        noise=given.unit * norm(residuals) / math.sqrt(freedom) if freedom > 0 else math.nan,
         degrees_of_freedom=float(degrees_of_freedom),
-        n_entries=len(given.values),
+        n_entries=len(residuals),
+        deviation=given.unit * deviation,
+        is_negligible=not rmse > max(NEGLIGIBLE * deviation, rounding),  # also if not known
         n_held=len(given.held),
         seen=given.folds is None,
         names=tuple(names),
@@ -174,7 +188,7 @@ def _measure(
 
 def _fatal_reasons(trust: Trust, gain: float) -> list[str]:
     reasons = []
-    if trust.relative_error > NEGLIGIBLE and not gain > 0:
+    if not trust.is_negligible and not gain > 0:
         reasons.append(
             f"The {trust.error_name} ({trust.rmse:.3g}) is not below that of {trust.baseline} "
             f"({trust.baseline_rmse:.3g})."
@@ -193,7 +207,7 @@ def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list
         reasons.append("The error was measured on entries that the fit had seen: it is too small.")
     if trust.n_held < FEW_HELD:
         reasons.append(f"Only {trust.n_held} entries were held out, too few to tell the error.")
-    if not trust.relative_error > NEGLIGIBLE:
+    if trust.is_negligible:
         return reasons
     if gain > 0 and trust.rmse > HARDLY_BETTER * trust.baseline_rmse:
         reasons.append(
@@ -204,8 +218,9 @@ def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list
         reasons.append(
             f"The {what} is below that of {trust.baseline}, but by less than two standard errors."
         )
-    if trust.relative_error > LARGE_ERROR:
-        reasons.append(f"The {what} is {trust.relative_error:.0%} of the size of the values.")
+    if trust.rmse > LARGE_ERROR * trust.deviation:
+        share = f"{trust.rmse / trust.deviation:.0%}" if trust.deviation else "more than all"
+        reasons.append(f"The {what} is {share} of the standard deviation of the values.")
     if not trust.standard_error <= VAGUE * trust.rmse:
         reasons.append(
             f"The {what} is known only to {trust.rmse:.3g} ± {trust.standard_error:.2g}."
@@ -219,7 +234,7 @@ def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list
 
 
 def _doubts_about_slices(trust: Trust, given: HeldOut) -> list[str]:
-    if not trust.relative_error > NEGLIGIBLE:
+    if trust.is_negligible:
         return []
     reasons = []
     limit = UNEVEN**2 * given.squares.mean()

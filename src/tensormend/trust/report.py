@@ -42,7 +42,9 @@ class Trust:
     unseen_fibres : per mode, the first of these, a row of indices each, -1 for the mode itself
     noise : standard deviation of the noise, from the residuals of the final fit
     degrees_of_freedom : of the final fit
-    n_entries, n_held : numbers of entries
+    n_entries, n_held : numbers of entries that the final fit saw, and of held-out ones
+    deviation : standard deviation of the held-out values, against which the verdict takes ``rmse``
+    is_negligible : whether ``rmse`` is so far below that, or rounding, that it is no doubt
     seen : whether the judged fits had seen the entries: the error is then too small
     names : names of the modes
     shrunken : whether the fit was shrunken, its degrees of freedom being effective ones
@@ -64,6 +66,8 @@ class Trust:
     degrees_of_freedom: float
     n_entries: int
     n_held: int
+    deviation: float
+    is_negligible: bool
     seen: bool
     names: tuple[str, ...]
     shrunken: bool = False
