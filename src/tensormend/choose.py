@@ -25,6 +25,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 
 __all__ = [
     "DENSE_COPIES",
+    "PLAIN",
     "Choice",
     "Entries",
     "Trial",
@@ -39,7 +40,7 @@ FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
 WORSE, MAX_WORSE = 1.02, 2  # of the least error on the way: stages beyond that end the path
 EFFECTS_SHARE = 0.5  # of the mean square that effects must leave less of to be tried
 BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength must gain, and may be
-BALANCE_ROUNDS = 3
+BALANCE_ROUNDS = 4
 TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
 NEARLY_EXACT = 0.02  # held-out error relative to the deviation of the data: try exact low rank
 RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
@@ -49,6 +50,10 @@ GENEROUS, CORE_SIZE = 40, 100_000  # directions of a mode, and a core, where ent
 DENSE_COPIES = 8  # arrays of the whole tensor that shrinkage works with
 DENSE_BYTES = 2**31  # for these, at most
 DENSE_RATE, SPARSE_RATE = 4e10, 2e9  # multiply-adds a second: of dense products, of a pass
+
+
+PLAIN = Shrink(rounds=3, inner=0, momentum=0.8)
+"""Shrinkage by momentum alone, which is the fastest way down a path."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +403,7 @@ def _best_strength(
 
     Where the first fold is no better than the rival's was, the others are spared.
     """
-    solver = Shrink(strength=LAST, first=FIRST)
+    solver = replace(PLAIN, strength=LAST, first=FIRST)
     runs = []
     for fold in search.folds:
         runs.append(_follow(search, fold, center, solver))
@@ -457,7 +462,9 @@ def _tune_balance(search: _Search, found: _Found) -> _Found:
 def _fit_balance(search: _Search, near: _Found, balance: tuple[float, ...]) -> _Found:
     """Go on from fits with other factors on the strength."""
     strength, center = near.trial.strength, near.trial.center
-    solver = Shrink(strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance)
+    solver = replace(
+        PLAIN, strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance
+    )
     predicted, xs = [], []
     for fold, x in zip(search.folds, near.xs, strict=False):
         limit = search.seconds_left

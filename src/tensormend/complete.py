@@ -14,6 +14,7 @@ import numpy as np
 from tensormend.algebra import Array, as_rank
 from tensormend.choose import (
     DENSE_COPIES,
+    PLAIN,
     Choice,
     Entries,
     Trial,
@@ -34,7 +35,6 @@ from tensormend.preprocess import Fitted, Preprocessing
 from tensormend.recover import recover
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import solve
-from tensormend.solvers import Shrink
 from tensormend.solvers.shrink import effective_freedom
 from tensormend.stopping import Stop
 from tensormend.tucker import Tucker
@@ -42,7 +42,7 @@ from tensormend.tucker import Tucker
 __all__ = ["complete", "estimate"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
-FIT_ROUNDS = 3  # from the fit that was judged to that to all entries; many more would overfit
+FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
 N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
 FOLD_BYTES = 40  # of an entry, in the set-up of a fold
 N_JUDGED = 100_000  # entries that tell the error of a fit well enough
@@ -262,7 +262,8 @@ def _fit_choice(
     elif trial.method == "shrink":
         _warn_about_unseen(known)
         problem = make_problem(Entries(known.indices, values, known.shape), threads)
-        solver = Shrink(
+        solver = replace(
+            PLAIN,
             strength=trial.strength,
             first=trial.strength,
             rounds=FIT_ROUNDS,

@@ -180,7 +180,7 @@ class Shrink:
 
 
 def effective_freedom(
-    problem: Problem, x: Tucker, solver: Shrink, rng: np.random.Generator, n_steps: int = 10
+    problem: Problem, x: Tucker, solver: Shrink, rng: np.random.Generator, n_steps: int = 6
 ) -> float:
     """Estimate the effective degrees of freedom of a fit with its directions and weights fixed.
 
