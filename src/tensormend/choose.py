@@ -37,12 +37,14 @@ __all__ = [
 ]
 
 FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
-WORSE, MAX_WORSE = 1.02, 2  # of the least error on the way: stages beyond that end the path
+WORSE, MAX_WORSE = 1.01, 2  # of the least error on the way: stages beyond that end the path
 EFFECTS_SHARE = 0.5  # of the mean square that effects must leave less of to be tried
 BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength must gain, and may be
 BALANCE_ROUNDS = 4
 TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
-NEARLY_EXACT = 0.02  # held-out error relative to the deviation of the data: try exact low rank
+# held-out errors relative to the deviation of the data for which exact low rank is tried: of any
+# model, and of one at the weak end of the path
+NEARLY_EXACT, MAY_BE_EXACT = 0.02, 0.1
 RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
 EXACT = 1e-7  # held-out error relative to the deviation of the data: nothing left to gain
 RANK_ITERATIONS = 12
@@ -254,10 +256,10 @@ def choose_model(
     3. Of all strengths the strongest is taken whose error is above the least by no more than the
        standard error of the difference, and by no more than 1%. There, single modes are shrunk
        half or twice as much, as long as that lowers the error by half a percent.
-    4. Where that error is small (2% of the deviation of the data) or the path was best at its weak
-       end, the data may be of low rank exactly: ranks grow from 1, in one mode or in all, each fit
-       starting from the last, as long as the held-out error falls; then the smallest rank within
-       one standard error of the best is taken.
+    4. Where that error is small (2% of the deviation of the data, 10% if the path was best at its
+       weak end), the data may be of low rank exactly: ranks grow from 1, in one mode or in all,
+       each fit starting from the last, as long as the held-out error falls; then the smallest
+       rank within one standard error of the best is taken.
 
     Parameters
     ----------
@@ -598,8 +600,8 @@ def _may_be_exact(found: _Found, search: _Search) -> bool:
     if search.is_late or found.trial.error == 0:
         return False
     deviation = float(np.std(search.entries.values))
-    is_small = found.trial.error <= NEARLY_EXACT * deviation
-    return is_small or found.trial.strength <= LAST
+    share = MAY_BE_EXACT if found.trial.strength <= LAST else NEARLY_EXACT
+    return found.trial.error <= share * deviation
 
 
 def _best_rank(search: _Search, center: tuple[int, ...] | None) -> _Found:

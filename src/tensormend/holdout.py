@@ -17,6 +17,7 @@ SURELY = 5.0  # standard deviations beyond chance: whole fibres went missing
 LEAST_SHARE = 0.1  # of the holes that must be due to empty fibres for these to matter
 LARGEST = 100_000  # held-out entries that tell the error well enough
 ENOUGH, ENOUGH_FIBRES = 2_000, 100  # held-out entries and fibres that one fold should have
+PLENTY = 10_000  # held-out entries with which one fold does, whatever they are
 MAX_FOLDS = 5
 
 
@@ -122,8 +123,8 @@ def draw_folds(
     """Choose entries to hold out as the holes are: single ones, whole fibres, or both.
 
     A fold holds out ``share`` of the known entries, at most 100 000 of them, and never the last
-    ones of a slice. One fold does if it has 2000 entries (100 fibres); else there are up to five,
-    which share no entry.
+    ones of a slice. One fold does if it has 2000 single entries and 100 fibres, or 10 000 entries
+    of whatever kind; else there are up to five, which share no entry.
 
     Parameters
     ----------
@@ -179,6 +180,8 @@ class _Groups:
 
 def _enough_folds(count: int, in_fibres: int, size: int, groups: _Groups | None) -> int:
     needed = 1
+    if count >= PLENTY:
+        return needed
     if count > in_fibres:
         needed = math.ceil(min(ENOUGH, size / 2) / count)
     if groups is not None and in_fibres:
