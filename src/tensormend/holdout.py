@@ -18,6 +18,7 @@ LEAST_SHARE = 0.1  # of the holes that must be due to empty fibres for these to 
 LARGEST = 100_000  # held-out entries that tell the error well enough
 ENOUGH, ENOUGH_FIBRES = 2_000, 100  # held-out entries and fibres that one fold should have
 PLENTY = 10_000  # held-out entries with which one fold does, whatever they are
+LARGE = 300_000  # entries of a tensor of which a fit takes so long that one fold must do
 MAX_FOLDS = 5
 
 
@@ -124,7 +125,8 @@ def draw_folds(
 
     A fold holds out ``share`` of the known entries, at most 100 000 of them, and never the last
     ones of a slice. One fold does if it has 2000 single entries and 100 fibres, or 10 000 entries
-    of whatever kind; else there are up to five, which share no entry.
+    of whatever kind, or the tensor more than 300 000; else there are up to five, which share no
+    entry.
 
     Parameters
     ----------
@@ -142,7 +144,7 @@ def draw_folds(
         fibres = _seen_fibres(indices, shape, pattern.mode)
         groups = _Groups(np.searchsorted(fibres, numbers), rng.permutation(len(fibres)))
     if n_folds is None:
-        n_folds = _enough_folds(count, in_fibres, size, groups)
+        n_folds = _enough_folds(math.prod(shape), count, in_fibres, size, groups)
     fibre_folds = np.full(size, -1)
     if groups is not None:
         fibre_folds = groups.fold_of_entries(in_fibres / size, n_folds)
@@ -178,9 +180,9 @@ class _Groups:
         return np.asarray(fold[self.of])
 
 
-def _enough_folds(count: int, in_fibres: int, size: int, groups: _Groups | None) -> int:
+def _enough_folds(total: int, count: int, in_fibres: int, size: int, groups: _Groups | None) -> int:
     needed = 1
-    if count >= PLENTY:
+    if count >= PLENTY or total > LARGE:
         return needed
     if count > in_fibres:
         needed = math.ceil(min(ENOUGH, size / 2) / count)

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -231,10 +231,11 @@ def solve(
     monitor = _Monitor(problem, truth, holdout, stop)
     inside = problem.in_units()
     wall = time.perf_counter() - spent
-    # The loop looks for non-finite numbers itself. Several BLAS threads make small problems
-    # slower, and more so beside those of the kernels, so BLAS keeps to one until the run ends.
+    # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
+    # small problems slower, and beside other work on the machine any problem by far, so BLAS keeps
+    # to one until the run ends.
     quiet = np.errstate(over="ignore", invalid="ignore")
-    with quiet, nullcontext() if problem.operator.wants_blas_threads else _one_blas_thread():
+    with quiet, _one_blas_thread():
         if resume is None:
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:

@@ -59,8 +59,6 @@ class Operator(ABC):
     shape: tuple[int, ...]
     size: int
     dtype: np.dtype[Any]
-    wants_blas_threads: bool = False
-    """Whether its dense products are so large that BLAS should share them among threads."""
 
     @abstractmethod
     def forward(self, x: Tucker | Array) -> Array:

@@ -23,8 +23,6 @@ from tensormend.tucker import Tucker
 
 __all__ = ["Masked"]
 
-LARGE = 500_000  # entries from which on threads of BLAS gain more than they cost
-
 
 class Masked(Operator):
     """Observe some entries of a tensor, by products with the whole of it.
@@ -57,7 +55,6 @@ class Masked(Operator):
         indices = check_indices(np.asarray(indices), self.shape)
         self.places: Array = np.ravel_multi_index(tuple(indices.T), self.shape)
         self.size = len(self.places)
-        self.wants_blas_threads = math.prod(self.shape) >= LARGE
         self.seen: Array = np.zeros(math.prod(self.shape), dtype=bool)
         self.seen[self.places] = True
         if np.count_nonzero(self.seen) != self.size:
