@@ -41,6 +41,12 @@ def _write(findings: Findings, picture: str | None, source: str) -> Iterator[str
     words = {True: "yes", False: "**no**", None: "not measured"}
     rows = [(b.what, b.promise, b.measured, words[b.met]) for b in check_bars(findings)]
     yield from make_table(["what", "bar", "measured", "met"], rows)
+    single = findings.ratios(["LRTC-TNN"], "seconds", "fit_seconds", only_large=True)
+    if single:
+        gains = [1 / ratio for ratio in single.values()]
+        yield ""
+        yield "For orientation: one fit of LRTC-TNN with its parameters given, which nobody gives,"
+        yield f"takes {min(gains):.2g} to {max(gains):.2g} times as long as all of tensormend's search."
     if picture is not None:
         yield from ["", f"![RMSE of tensormend over that of each peer, by cell]({picture})"]
     yield from _write_losses(findings)

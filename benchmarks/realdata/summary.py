@@ -121,10 +121,6 @@ def check_bars(findings: Findings) -> list[Bar]:
             "speed against LRTC-TNN on the larger tensors, choice of parameters and rank included",
             findings.ratios(["LRTC-TNN"], "seconds", only_large=True),
         ),
-        _speed(
-            "the same against one fit of LRTC-TNN, its parameters given",
-            findings.ratios(["LRTC-TNN"], "seconds", "fit_seconds", only_large=True),
-        ),
     ]
 
 
