@@ -220,8 +220,7 @@ def _load_mri(folder: Path) -> Dataset:
         made="the middle 96 x 112 x 96 voxels of 197 x 233 x 189, every second slice from the "
         "bottom up",
         source="V. Fonov et al. (2011), NeuroImage 54, 313-327, by way of nilearn 0.14.1",
-        licence="the package is under BSD-3-Clause and states none for the template; its makers "
-        "at McGill University allow use, copying and change for any purpose",
+        licence="the package is under BSD-3-Clause; none is stated for the template",
     )
 
 

@@ -45,8 +45,8 @@ def _write(findings: Findings, picture: str | None, source: str) -> Iterator[str
     if single:
         gains = [1 / ratio for ratio in single.values()]
         yield ""
-        yield "For orientation: one fit of LRTC-TNN with its parameters given, which nobody gives,"
-        yield f"takes {min(gains):.2g} to {max(gains):.2g} times as long as all of tensormend's search."
+        yield "For orientation: one fit of LRTC-TNN, its parameters given, takes"
+        yield f"{min(gains):.2g} to {max(gains):.2g} times as long as tensormend with its search."
     if picture is not None:
         yield from ["", f"![RMSE of tensormend over that of each peer, by cell]({picture})"]
     yield from _write_losses(findings)
@@ -142,6 +142,8 @@ def _show_settings(findings: Findings, dataset: str, cell: str, name: str) -> st
     if run is None or run["outcome"] != "scored":
         return ""
     words = [f"{key} {_show(value)}" for key, value in run["settings"].items()]
+    if name == OURS:  # its seconds are of the search, its iterations of the last fit
+        return ", ".join(words)
     words.append(f"{run['fit_seconds']:.3g} s")
     if run["n_iter"] is not None:
         words.append(f"{run['n_iter']} iterations" + ("" if run["converged"] else ", not settled"))
@@ -149,6 +151,8 @@ def _show_settings(findings: Findings, dataset: str, cell: str, name: str) -> st
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
