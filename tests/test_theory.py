@@ -142,3 +142,7 @@ def test_the_theorem_holds_at_every_iteration(
         assert errors[-1] <= max(bound, 1e-13)  # rounding is not in the theorem
         state = solver.step(problem, state)
     assert errors[0] > 1e-4  # the start does not already solve it
+
+
+def test_a_bound_outside_the_condition_may_be_infinite() -> None:
+    assert theory.error_bound("constant", 10_000, 0.9, 5, 10.0, 3) == np.inf

@@ -120,7 +120,10 @@ def error_bound(
     if n_iter == 0:
         return 2 * (b + 1) * ric
     front = 2.5 * b + 3 if step == "constant" else 8 * b + 10
-    return (math.sqrt(order) + 1) * front * gamma ** (n_iter - 1)
+    try:
+        return (math.sqrt(order) + 1) * front * gamma ** (n_iter - 1)
+    except OverflowError:  # outside the condition the bound grows beyond all numbers
+        return math.inf
 
 
 @dataclass(frozen=True)
