@@ -170,8 +170,8 @@ def estimate(
     """Tell the memory and time that `complete` will take, before it is called.
 
     Parameters as for `complete`. The memory is counted. The time is modelled, for one or two folds
-    of a search, and good to a factor of three or so; small data with whole fibres missing, which
-    take up to five folds, may take longer.
+    of a search: a guide, not a promise. Small data with whole fibres missing, which take up to five
+    folds, and hypersparse data take longer.
 
     Examples
     --------

@@ -49,9 +49,9 @@ class Shrink:
     directions and weights, ``S`` is a linear map ``F``, and the fixed point of that map is the
     minimizer of ``||A(x) - y||^2 / 2 + <x, (F^-1 - 1) x> / 2``. One iteration takes directions and
     weights from the iterate and a few steps of conjugate gradients towards that minimizer, in the
-    coordinates of the core; without these steps it would be the plain iteration, which needs ten
-    times as many passes. Directions are taken a little ahead of the iterate, at
-    ``x + momentum (x - previous)``, which is worth twice the number of iterations.
+    coordinates of the core; without these steps it is the plain iteration, which gets there far
+    more slowly. Directions are taken a little ahead of the iterate, at
+    ``x + momentum (x - previous)``, which helps as well.
 
     The strength ``tau / ||x||`` comes down from ``first`` to ``strength`` by the factor ``decay``,
     with ``rounds`` iterations at each value: every stage starts from the last, which is what makes
