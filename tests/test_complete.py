@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensormend as tm
-from tensormend.choose import Entries, Trial, choose_model, generous_rank
+from tensormend.choose import Entries, Trial, choose_model, generous_rank, strengths
 from tensormend.errors import DataWarning, InputError
 from test_shrinkage import decaying
 
@@ -237,7 +237,7 @@ def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch)
     known = np.random.default_rng(0).random(x.shape) < 0.3
     entries = Entries(np.argwhere(known), x[known], x.shape)
     dense = choose_model(entries, rng=0)
-    monkeypatch.setattr("tensormend.choose.DENSE_BYTES", 0)
+    monkeypatch.setattr("tensormend.choose.problem.DENSE_BYTES", 0)
     sparse = choose_model(entries, rng=0)
     assert sparse.trial.strength == dense.trial.strength
     assert sparse.trial.error == pytest.approx(dense.trial.error, rel=1e-3)
@@ -345,7 +345,7 @@ def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch
     x = decaying((24, 25, 20)) + 0.1 * np.random.default_rng(0).standard_normal((24, 25, 20))
     data = np.where(np.random.default_rng(1).random((1, 25, 20)) < 0.4, x, np.nan)
     calls = 0
-    follow = tm.choose._follow
+    follow = strengths._follow
 
     def late(search: Any, *arguments: Any) -> Any:
         nonlocal calls
@@ -354,7 +354,7 @@ def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch
             search.deadline = -1.0
         return follow(search, *arguments)
 
-    monkeypatch.setattr("tensormend.choose._follow", late)
+    monkeypatch.setattr("tensormend.choose.strengths._follow", late)
     result = tm.complete(data, rng=0, method="shrink", max_seconds=1000)
     assert calls == 2
     assert result.path[-1].strength < 0.1  # a path cut short would end at its strong end

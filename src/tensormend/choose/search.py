@@ -1,0 +1,181 @@
+"""What a search for a model knows and finds: trials, errors on held-out entries, their spread."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.choose.problem import Entries
+from tensormend.holdout import Fold, Pattern
+from tensormend.operators import Operator
+from tensormend.preprocess import Fitted, Preprocessing
+from tensormend.problem import Problem
+from tensormend.tucker import Tucker
+
+__all__ = [
+    "Found",
+    "Search",
+    "SetUp",
+    "Trial",
+    "clustered",
+    "over_folds",
+    "prepare",
+    "squared_errors",
+    "summarize",
+    "zero_model",
+]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model that was tried.
+
+    Attributes
+    ----------
+    method : ``"shrink"``, or ``"rank"`` for one of fixed rank
+    center : modes whose slices have effects; ``()`` for the grand mean alone, ``None`` for nothing
+    strength : of the shrinkage; NaN for a fixed rank
+    rank : number of directions per mode
+    error : held-out RMSE in the units of the data
+    standard_error : of ``error``, fibres held out as a whole counting once
+    balance : factors on the strength, one per mode; ``None`` where all are 1
+    """
+
+    method: Literal["shrink", "rank"]
+    center: tuple[int, ...] | None
+    strength: float
+    rank: tuple[int, ...]
+    error: float
+    standard_error: float
+    balance: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SetUp:
+    """A fold ready to be fitted with shrinkage, and where its held-out entries are.
+
+    There is no problem where the means have taken everything out.
+    """
+
+    problem: Problem | None
+    fitted: Fitted
+    held: Entries
+    where: Operator
+
+    def predict(self, x: Tucker) -> Array:
+        """Return what a fit says about the held-out entries, in the units of the data."""
+        return self.fitted.undo(self.held.indices, self.where.forward(x))
+
+
+@dataclass
+class Search:
+    """What a search needs to know and what it has found."""
+
+    entries: Entries
+    folds: tuple[Fold, ...]
+    pattern: Pattern
+    preprocessing: Preprocessing
+    deadline: float
+    threads: int | None
+    progress: Callable[[Trial], None] | None
+    unit: float = 1.0
+    path: list[Trial] = field(default_factory=list)
+    set_ups: dict[Any, SetUp] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return time.perf_counter() > self.deadline
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time until the deadline, for the rules of a run; ``None`` where there is none."""
+        left = self.deadline - time.perf_counter()
+        return None if math.isinf(left) else max(left, 0.0)
+
+    def record(self, trial: Trial) -> None:
+        """Add a trial to the path, and tell of it."""
+        self.path.append(trial)
+        if self.progress is not None:
+            self.progress(self.in_data_units(trial))
+
+    def in_data_units(self, trial: Trial) -> Trial:
+        """Return a trial with its errors in the units of the data."""
+        error, spread = self.unit * trial.error, self.unit * trial.standard_error
+        return replace(trial, error=error, standard_error=spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A model, its predictions over all folds, their squared errors, and a fit."""
+
+    trial: Trial
+    predicted: Array
+    squares: Array
+    xs: tuple[Tucker, ...]
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that the model was judged in."""
+        return len(self.xs)
+
+
+def prepare(
+    search: Search, fold: Fold, center: tuple[int, ...] | None
+) -> tuple[Fitted, Entries, Entries]:
+    """Fit means to the entries that are kept; return them prepared, and those held out."""
+    kept = search.entries.part(fold.kept(len(search.entries)))
+    modes = False if center is None else center
+    fitted = replace(search.preprocessing, center=modes).fit(kept.indices, kept.values, kept.shape)
+    prepared = replace(kept, values=fitted.apply(kept.indices, kept.values))
+    return fitted, prepared, search.entries.part(fold.held)
+
+
+def over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
+    """Positions, groups and fold numbers of the held-out entries of several folds."""
+    groups, first = [], 0
+    for fold in folds:
+        _, numbers = np.unique(fold.clusters, return_inverse=True)
+        groups.append(first + numbers)
+        first += int(numbers.max()) + 1
+    sizes = [len(fold.held) for fold in folds]
+    held = np.concatenate([fold.held for fold in folds])
+    return held, np.concatenate(groups), np.repeat(np.arange(len(folds)), sizes)
+
+
+def squared_errors(search: Search, predicted: Array, n_folds: int) -> Array:
+    """Square the errors of predictions for the held-out entries of the first folds."""
+    held = np.concatenate([fold.held for fold in search.folds[:n_folds]])
+    return np.asarray(np.abs(predicted - search.entries.values[held]).astype(np.float64) ** 2)
+
+
+def clustered(search: Search, n_folds: int, values: Array) -> tuple[float, float]:
+    """Weighted mean of values at the held-out entries, and its standard error by cluster."""
+    folds = search.folds[:n_folds]
+    weights = np.concatenate([fold.weights for fold in folds]) / n_folds
+    mean = float(weights @ values)
+    _, groups, _ = over_folds(folds)
+    shares = np.bincount(groups, weights * (values - mean))
+    n = len(shares)
+    return mean, float(np.sqrt(np.sum(shares**2) * n / (n - 1))) if n > 1 else math.inf
+
+
+def summarize(search: Search, squares: Array, n_folds: int) -> tuple[float, float]:
+    """Return the root of the mean of squared errors, and its standard error."""
+    mean, spread = clustered(search, n_folds, squares)
+    rmse = math.sqrt(mean)
+    return rmse, spread / (2 * rmse) if rmse > 0 else 0.0
+
+
+def zero_model(entries: Entries) -> Tucker:
+    """Return the tensor that is zero."""
+    shape, dtype = entries.shape, entries.values.dtype
+    core = np.zeros((1,) * len(shape), dtype=dtype)
+    return Tucker(core, tuple(np.ones((n, 1), dtype=dtype) / math.sqrt(n) for n in shape))
