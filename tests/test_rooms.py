@@ -21,6 +21,7 @@ ROOMS = [
     "storage",
     "fibres",
     "known",
+    "io",
     "means",
     "preprocess",
     "trust",

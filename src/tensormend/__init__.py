@@ -5,6 +5,7 @@ from tensormend import (
     datasets,
     errors,
     initial,
+    io,
     simulate,
     solvers,
     steps,
@@ -13,6 +14,8 @@ from tensormend import (
 )
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
+from tensormend.io import load, save
+from tensormend.known import TensorData
 from tensormend.operators import Masked, Matrix, Operator, Sampling
 from tensormend.preprocess import Preprocessing
 from tensormend.problem import Problem
@@ -39,6 +42,7 @@ __all__ = [
     "Solver",
     "Status",
     "Stop",
+    "TensorData",
     "Trace",
     "Trust",
     "Tucker",
@@ -48,7 +52,10 @@ __all__ = [
     "errors",
     "estimate",
     "initial",
+    "io",
+    "load",
     "recover",
+    "save",
     "simulate",
     "solve",
     "solvers",

@@ -78,7 +78,8 @@ def complete(
     data : an array or ``xarray.DataArray`` with NaN where unknown, or with ``mask``; a
         ``numpy.ma`` array, masked where unknown; a vector of values with ``indices`` and
         ``shape``; a pandas Series with a MultiIndex or a long DataFrame, rows left out or NaN
-        where unknown; a ``sparse.COO``, whose stored entries are known
+        where unknown; a ``sparse.COO``, whose stored entries are known; a `TensorData`, as `load`
+        returns them
     rank : ``"auto"``: some known entries are held out, shrinkage of every strength and, for data
         that are nearly of low rank, ranks are tried on them (see `choose_model` for the rule), and
         the best is fitted to all entries. Else the multilinear rank, one int per mode or one for

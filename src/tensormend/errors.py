@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = [
     "CheckpointError",
     "DataWarning",
+    "FileError",
     "InputError",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -25,6 +26,10 @@ class TensormendError(Exception):
 
 class InputError(TensormendError, ValueError):
     """An argument is not what a function can work with."""
+
+
+class FileError(InputError):
+    """A file is not what its name says, or is damaged."""
 
 
 class MemoryLimitError(TensormendError, MemoryError):

@@ -17,9 +17,8 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import InputError
 
-__all__ = ["atomic_write", "check_folder", "load_arrays", "save_arrays"]
+__all__ = ["UNREADABLE", "atomic_write", "check_folder", "load_arrays", "save_arrays"]
 
-# what the readers of archives and array headers raise on damaged bytes
 UNREADABLE = (
     OSError,
     ValueError,
@@ -30,6 +29,7 @@ UNREADABLE = (
     zlib.error,
     struct.error,
 )
+"""What the readers of archives and array headers raise on damaged bytes."""
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:

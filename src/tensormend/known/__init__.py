@@ -4,6 +4,7 @@ One file a kind of data; each library that is not always there is named in its o
 """
 
 from tensormend.known.base import Keys, Kind, Known, Labelled
+from tensormend.known.data import TensorData
 from tensormend.known.read import read_known
 
-__all__ = ["Keys", "Kind", "Known", "Labelled", "read_known"]
+__all__ = ["Keys", "Kind", "Known", "Labelled", "TensorData", "read_known"]

@@ -8,6 +8,7 @@ from typing import Any
 from tensormend.errors import InputError
 from tensormend.known.arrays import read_array, read_entries
 from tensormend.known.base import Known
+from tensormend.known.data import TensorData, read_data
 from tensormend.known.labelled import read_dataarray
 from tensormend.known.sparse import read_coo
 from tensormend.known.tables import read_table
@@ -38,7 +39,8 @@ def read_known(
     data : an array or ``xarray.DataArray`` with NaN where unknown, or with ``mask``; a
         ``numpy.ma`` array, masked where unknown; a vector of values with ``indices`` and
         ``shape``; a pandas Series with a MultiIndex or a long DataFrame, rows left out or NaN
-        where unknown; a ``sparse.COO``, whose stored entries are known
+        where unknown; a ``sparse.COO``, whose stored entries are known; a `TensorData`, as files
+        are loaded
     mask : boolean array, true where ``data`` is known; NaN may stand where it is false
     indices : ``m x d`` integers, the places of the values
     shape : shape of the tensor, with ``indices``
@@ -66,6 +68,9 @@ def read_known(
         _refuse("a table", mask=mask, shape=shape)
         return read_table(data, modes, value)
     _refuse("an array", modes=modes, value=value)
+    if isinstance(data, TensorData):
+        _refuse("a TensorData", shape=shape)
+        return read_data(data, mask)
     if "xarray" in families:
         _refuse("a DataArray", shape=shape)
         return read_dataarray(data, mask)

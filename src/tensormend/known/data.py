@@ -1,0 +1,189 @@
+"""`TensorData`: numbers with holes, and what a file says about them beside the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
+from tensormend.errors import InputError
+from tensormend.known.arrays import find_known, read_entries
+from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
+
+__all__ = ["TensorData", "read_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorData:
+    """A tensor with holes, and the names and labels of its modes: what a file holds.
+
+    Attributes
+    ----------
+    values : the whole array, or with ``indices`` one number per row of these
+    indices : ``m x d`` integers, the places of the values
+    known : boolean array of the shape of ``values``, true where they are known; ``None`` if those
+        are known that are not NaN
+    sizes : shape of the tensor, with ``indices``
+    names : one name per mode; ``"mode 0"`` and so on by default
+    labels : per mode, one label per place (numbers, strings or ``datetime64``), or ``None``
+    name : of the quantity, ``""`` if it has none
+    attributes : what else a file says about it, such as its units
+    details : what the format that was read needs to write the same again
+
+    Examples
+    --------
+    >>> data = TensorData(np.array([[1.0, np.nan], [3.0, 4.0]]), names=("city", "year"))
+    >>> data.shape, data.n_known
+    ((2, 2), 3)
+    """
+
+    values: Array
+    indices: Array | None = None
+    known: Array | None = None
+    sizes: tuple[int, ...] | None = None
+    names: tuple[str, ...] = ()
+    labels: tuple[Array | None, ...] = ()
+    name: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.indices is not None and self.sizes is None:
+            raise InputError("values with indices need the sizes of the tensor, got none")
+        order = len(self.shape)
+        object.__setattr__(self, "names", self.names or tuple(f"mode {k}" for k in range(order)))
+        object.__setattr__(self, "labels", self.labels or (None,) * order)
+        if len(self.names) != order or len(self.labels) != order:
+            raise InputError(
+                f"names and labels must be one for each of the {order} modes, got "
+                f"{len(self.names)} and {len(self.labels)}"
+            )
+        for name, labels, n in zip(self.names, self.labels, self.shape, strict=True):
+            if labels is not None and labels.shape != (n,):
+                raise InputError(
+                    f"mode {name!r} needs one label for each of its {n} places, got an array of "
+                    f"shape {labels.shape}"
+                )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return self.values.shape if self.sizes is None else self.sizes
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether values come with their indices, the others being unknown."""
+        return self.indices is not None
+
+    @property
+    def n_known(self) -> int:
+        """Number of known entries."""
+        if self.known is not None:
+            return int(self.known.sum())
+        if self.values.dtype.kind not in "fc":
+            return self.values.size
+        return int(self.values.size - np.isnan(self.values).sum())
+
+    def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+        """Form the whole array, NaN where unknown; integers stay as they are if all are known."""
+        dtype = self.values.dtype
+        if dtype.kind in "biu" and self.n_known < math.prod(self.shape):
+            dtype = np.dtype(np.float64)
+        if self.indices is None and self.known is None:
+            return self.values
+        check_memory(self.shape, dtype, memory_limit, "the whole array")
+        if self.indices is None and self.known is not None:
+            gap = np.array(np.nan if dtype.kind in "fc" else 0, dtype=dtype)
+            return np.where(self.known, self.values.astype(dtype, copy=False), gap)
+        whole = np.full(self.shape, np.nan if dtype.kind in "fc" else 0, dtype=dtype)
+        indices, values = self.entries()
+        whole[tuple(indices.T)] = values
+        return whole
+
+    def entries(self) -> tuple[Array, Array]:
+        """Return the places and values of the known entries."""
+        known = self.known
+        if known is None and self.values.dtype.kind in "fc":
+            known = ~np.isnan(self.values)
+        if known is None:
+            known = np.ones(self.values.shape, dtype=bool)
+        places = np.argwhere(known) if self.indices is None else self.indices[known]
+        return places, self.values[known]
+
+    def hide(self, unknown: Array) -> TensorData:
+        """Return the same with more entries unknown, those where a boolean array is true."""
+        known = ~unknown
+        if self.known is not None:
+            known &= self.known
+        elif self.values.dtype.kind in "fc":
+            known &= ~np.isnan(self.values)
+        return replace(self, known=known)
+
+
+@dataclass(frozen=True, eq=False)
+class DataKind(Labelled):
+    """What a `TensorData` has beside its numbers."""
+
+    words: ClassVar[str] = "a TensorData"
+    names: tuple[str, ...]
+    labels: tuple[Array | None, ...] = field(repr=False)
+    name: str
+    attributes: Mapping[str, Any] = field(repr=False)
+    details: Mapping[str, Any] = field(repr=False)
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block back, with the labels that belong to it."""
+        kept = [k for k, key in enumerate(keys) if is_kept(key)]
+        parts = [self.labels[k] for k in kept]
+        return TensorData(
+            super().wrap(block, keys),
+            names=tuple(self.names[k] for k in kept),
+            labels=tuple(
+                None if part is None else part[keys[k]] for k, part in zip(kept, parts, strict=True)
+            ),
+            name=self.name,
+            attributes=self.attributes,
+            details=self.details,
+        )
+
+    def label(self, mode: int, place: int) -> Any:
+        """Return the label of a place, or its number where the mode has none."""
+        labels = self.labels[mode]
+        return place if labels is None else labels[place]
+
+    def locate(self, mode: int, label: Any) -> Array:
+        """Find one label, a list, or a slice that includes its end."""
+        labels = self.labels[mode]
+        if labels is None:
+            raise KeyError(label)
+        if isinstance(label, slice):
+            first = 0 if label.start is None else int(self.locate(mode, label.start))
+            last = len(labels) - 1 if label.stop is None else int(self.locate(mode, label.stop))
+            return np.arange(first, last + 1, label.step)
+        if isinstance(label, list | tuple | np.ndarray):
+            return np.array([int(self.locate(mode, one)) for one in label], dtype=np.int64)
+        places = np.flatnonzero(labels == np.asarray(label).astype(labels.dtype))
+        if len(places) == 0:
+            raise KeyError(label)
+        return np.asarray(places[0])
+
+
+def read_data(data: TensorData, mask: Any) -> Known:
+    """Read what was loaded from a file."""
+    kind = DataKind(data.names, data.labels, data.name, data.attributes, data.details)
+    if data.indices is not None:
+        if mask is not None:
+            raise InputError("mask goes with a whole array, got values with indices; leave it out")
+        indices, values = data.entries()
+        entries = read_entries(values, indices, data.shape)
+        return Known(entries.indices, entries.values, entries.shape, kind)
+    array = as_numbers(data.values)
+    as_shape(array.shape)
+    where = find_known(array, mask, data.values)
+    if data.known is not None:
+        where = where & data.known
+    return Known(np.argwhere(where), array[where], array.shape, kind)
