@@ -12,6 +12,7 @@ from tensormend import (
     testing,
     theory,
 )
+from tensormend.choose import Moment, Trial
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
 from tensormend.io import load, save
@@ -32,6 +33,7 @@ __all__ = [
     "Completion",
     "Masked",
     "Matrix",
+    "Moment",
     "Operator",
     "Preprocessing",
     "Problem",
@@ -44,6 +46,7 @@ __all__ = [
     "Stop",
     "TensorData",
     "Trace",
+    "Trial",
     "Trust",
     "Tucker",
     "algebra",
