@@ -44,6 +44,7 @@ ROOMS = [
     "cost",
     "recover",
     "complete",
+    "report",
     "accessor",
     "estimator",
     "theory",
