@@ -19,6 +19,7 @@ from tensormend.report.modes import Mode, Tick, nice_ticks, shorten
 
 __all__ = [
     "Axis",
+    "Marks",
     "Series",
     "draw_chart",
     "draw_image",
@@ -34,9 +35,14 @@ WIDTH, HEIGHT = 340, 226
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 44
 LEGEND = 20
 MAX_POINTS = 400  # of a line
+MAX_BARS = 70  # that are told apart
 LETTER = 6.4  # width of one, on average
 MARKERS = ("circle", "square", "triangle", "diamond")
 BLUE = (44, 118, 184)  # of images, whose opacity is the value: good on light and on dark paper
+
+
+Marks = Literal["line", "points", "both", "bars", "ring"]
+"""How a series is drawn."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Series:
     x: Array
     y: Array
     name: str = ""
-    kind: Literal["line", "points", "both", "bars", "ring"] = "line"
+    kind: Marks = "line"
     style: int = 0
     spread: Array | None = None
 
@@ -215,7 +221,7 @@ def _draw_axes(x: Axis, y: Axis, top: int) -> str:
 
 
 def _draw_legend(series: Sequence[Series]) -> str:
-    parts, left = [], float(LEFT)
+    parts, left = [], 10.0
     for one in series:
         parts.append(f'<g class="s{one.style}">')
         if one.kind in ("line", "both"):
@@ -223,7 +229,7 @@ def _draw_legend(series: Sequence[Series]) -> str:
         if one.kind != "line":
             parts.append(_mark(left + 9, 12, one.style, one.kind == "ring"))
         parts.append(f'</g><text x="{left + 23}" y="15.5">{escape(one.name)}</text>')
-        left += 35 + LETTER * len(one.name)
+        left += 32 + LETTER * len(one.name)
     return "".join(parts)
 
 
@@ -240,21 +246,22 @@ def _draw_series(series: Series, x: Axis, y: Axis, top: int) -> str:
         for sign in (-1, 1):
             ends = y.place(series.y + sign * series.spread, bottom, top)
             ends = np.clip(np.where(np.isnan(ends), bottom, ends), top, bottom)
-            pairs = zip(across, up, ends, strict=True)
-            path = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in pairs if math.isfinite(b))
+            bars = zip(across, up, ends, strict=True)
+            path = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in bars if math.isfinite(b))
             parts.append(f'<path class="spread" d="{path}"/>')
     if series.kind == "bars":
         path = "".join(
             f"M{a:.1f} {bottom}V{b:.1f}" for a, b in zip(across, up, strict=True) if b < bottom
         )
-        width = max(1.0, 0.8 * (right - LEFT) / max(1, len(across)))
+        share = 0.8 if len(across) <= MAX_BARS else 1.0  # of the distance: gaps between few only
+        width = max(1.0, share * (right - LEFT) / len(across))
         parts.append(f'<path class="bars" stroke-width="{min(width, 26):.2f}" d="{path}"/>')
     if series.kind in ("line", "both"):
         parts.append(f'<path class="line" d="{_path(across, up)}"/>')
     if series.kind in ("points", "both", "ring"):
-        pairs = zip(across, up, strict=True)
         is_ring = series.kind == "ring"
-        parts.extend(_mark(a, b, series.style, is_ring) for a, b in pairs if math.isfinite(b))
+        points = zip(across, up, strict=True)
+        parts.extend(_mark(a, b, series.style, is_ring) for a, b in points if math.isfinite(b))
     return "".join([*parts, "</g>"])
 
 

@@ -16,6 +16,7 @@ from tensormend.completion import Completion
 from tensormend.known import Known
 from tensormend.report.charts import (
     Axis,
+    Marks,
     Series,
     draw_chart,
     draw_image,
@@ -28,13 +29,22 @@ from tensormend.report.charts import (
 )
 from tensormend.report.modes import Mode
 
-__all__ = ["Figure", "draw_course", "draw_coverage", "draw_errors", "draw_factors", "draw_spectra"]
+__all__ = [
+    "Figure",
+    "draw_course",
+    "draw_coverage",
+    "draw_errors",
+    "draw_factors",
+    "draw_spectra",
+    "find_principal",
+]
 
+BALANCED = 3  # style of models that shrink modes differently
 N_COMPONENTS = 3  # columns of a factor that are drawn
 N_NAMED = 12  # unseen slices that are named
 MAX_BINS = 96  # of a mode, in the picture of what is known
 BY_CHANCE = 1.5  # times the variance of holes at random: no structure to speak of
-FEW = 16  # places that are drawn one by one
+FEW, MANY = 16, 40  # places along a mode, and along other axes, that have a mark each
 
 
 @dataclass(frozen=True)
@@ -74,10 +84,10 @@ def draw_course(result: Completion) -> list[Figure]:
 def _draw_trace(result: Completion) -> Figure:
     residual, held = result.trace.residual, result.trace.holdout_error
     steps = np.arange(len(residual), dtype=float)
-    kind = "both" if len(residual) <= 40 else "line"
-    series = [Series(steps, residual, "observed entries", kind)]  # type: ignore[arg-type]
+    kind = _marks(len(residual))
+    series = [Series(steps, residual, "observed entries", kind)]
     if np.isfinite(held).any():
-        series.append(Series(steps, held, "held-out entries", kind, 1))  # type: ignore[arg-type]
+        series.append(Series(steps, held, "held-out entries", kind, 1))
     title = "Error over the iterations"
     caption = f"Relative error of the final fit on its entries. {result.message}"
     if not np.isfinite(held).any():
@@ -97,7 +107,7 @@ def _draw_strengths(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
         series.append(_over_strength(part, _name_center(center), style))
     tuned = [trial for trial in trials if trial.balance is not None]
     if tuned:
-        series.append(_over_strength(tuned, "modes balanced", 3))
+        series.append(_over_strength(tuned, "balanced", BALANCED))
     if chosen is not None:
         series.append(
             Series(np.array([chosen.strength]), np.array([chosen.error]), "chosen", "ring", 1)
@@ -105,7 +115,10 @@ def _draw_strengths(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
     x = log_axis("strength of shrinkage", *(one.x for one in series))
     y = log_axis("held-out error", *(one.y for one in series))
     title = f"Held-out error of {len(trials)} models"
-    caption = "Bars are one standard error. Weak shrinkage, on the left, follows the data closely."
+    caption = (
+        "Lines are named by what was taken out of the values first. Bars are one standard error. "
+        "Weak shrinkage, on the left, follows the data closely."
+    )
     if chosen is not None:
         caption += (
             f" The strength {number(chosen.strength)} was chosen, with an error of "
@@ -119,14 +132,14 @@ def _over_strength(trials: Sequence[Trial], name: str, style: int) -> Series:
         np.array([getattr(trial, column) for trial in trials], dtype=float)
         for column in ("strength", "error", "standard_error")
     )
-    kind = "points" if style == 3 else "both"
-    return Series(x, y, name, kind, style, np.nan_to_num(spread))  # type: ignore[arg-type]
+    kind: Marks = "points" if style == BALANCED else "both"
+    return Series(x, y, name, kind, style, np.nan_to_num(spread))
 
 
 def _name_center(center: tuple[int, ...] | None) -> str:
     if center is None:
-        return "nothing taken out"
-    return "effects taken out" if center else "mean taken out"
+        return "no centring"
+    return "effects" if center else "grand mean"
 
 
 def _draw_ranks(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
@@ -235,54 +248,11 @@ def draw_errors(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
 
 # what was found
 
-
-def draw_spectra(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
-    """Draw the singular values of the model along each mode."""
-    figures = []
-    for mode, (values, _) in zip(modes, _principal(result), strict=True):
-        title = f"Spectrum along {mode.name}"
-        if not values[0] > 0:
-            caption = "Nothing is left to show: the means explain the data."
-            figures.append(Figure(title, "", caption))
-            continue
-        shares = values / values[0]
-        shown = np.where(shares > 1e-16, shares, np.nan)
-        caption = (
-            f"{len(values)} singular values; the first {_leading(values)} carry 99% of the squares."
-        )
-        x = linear_axis("component", np.array([1.0, len(values)]))
-        x = Axis(x.name, 0.5, len(values) + 0.5, [t for t in x.ticks if t[0] % 1 == 0 and t[0] > 0])
-        y = log_axis("share of the largest", shown)
-        kind = "both" if len(values) <= 40 else "line"
-        series = [Series(np.arange(1.0, len(values) + 1), shown, "", kind)]  # type: ignore[arg-type]
-        figures.append(Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption))
-    return figures
+Principal = list[tuple[Array, Array]]
+"""Per mode, the singular values of a model and its first left singular vectors."""
 
 
-def _leading(values: Array) -> int:
-    """Count the values that carry 99% of the squares."""
-    squares = np.cumsum((values / values[0]) ** 2)
-    return int(np.searchsorted(squares, 0.99 * squares[-1])) + 1
-
-
-def draw_factors(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
-    """Draw the first components along each mode, the strongest first."""
-    figures = []
-    for mode, (values, columns) in zip(modes, _principal(result), strict=True):
-        if not values[0] > 0:
-            continue
-        title = f"Components along {mode.name}"
-        count = min(N_COMPONENTS, int(np.sum(values > 1e-12 * values[0])))
-        series = [_along(mode, columns[:, k], f"{k + 1}", k) for k in range(count)]
-        y = linear_axis("", columns[:, :count])
-        names = ", ".join(f"{v / values[0]:.2g}" for v in values[:count])
-        caption = f"Singular values relative to the largest: {names}."
-        chart = draw_chart(f"{title}. {caption}", mode_axis(mode), y, series)
-        figures.append(Figure(title, chart, caption))
-    return figures
-
-
-def _principal(result: Completion) -> list[tuple[Array, Array]]:
+def find_principal(result: Completion) -> Principal:
     """Return per mode the singular values of the model and its first left singular vectors."""
     x = result.x.orthonormal()
     out = []
@@ -296,6 +266,57 @@ def _principal(result: Completion) -> list[tuple[Array, Array]]:
     return out
 
 
+def draw_spectra(principal: Principal, modes: Sequence[Mode]) -> list[Figure]:
+    """Draw the singular values of the model along each mode."""
+    figures = []
+    for mode, (values, _) in zip(modes, principal, strict=True):
+        title = f"Spectrum along {mode.name}"
+        if not values[0] > 0:
+            caption = "Nothing is left to show: the means explain the data."
+            figures.append(Figure(title, "", caption))
+            continue
+        shares = values / values[0]
+        shown = np.where(shares > 1e-16, shares, np.nan)
+        caption = (
+            f"{len(values)} singular values; the first {_leading(values)} carry 99% of the squares."
+        )
+        x = linear_axis("component", np.array([1.0, len(values)]))
+        x = Axis(x.name, 0.5, len(values) + 0.5, [t for t in x.ticks if t[0] % 1 == 0 and t[0] > 0])
+        y = log_axis("share of the largest", shown)
+        places = np.arange(1.0, len(values) + 1)
+        series = [Series(places, shown, "", _marks(len(values)))]
+        figures.append(Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption))
+    return figures
+
+
+def _leading(values: Array) -> int:
+    """Count the values that carry 99% of the squares."""
+    squares = np.cumsum((values / values[0]) ** 2)
+    return int(np.searchsorted(squares, 0.99 * squares[-1])) + 1
+
+
+def draw_factors(principal: Principal, modes: Sequence[Mode]) -> list[Figure]:
+    """Draw the first components along each mode, the strongest first."""
+    figures = []
+    for mode, (values, columns) in zip(modes, principal, strict=True):
+        if not values[0] > 0:
+            continue
+        title = f"Components along {mode.name}"
+        count = min(N_COMPONENTS, int(np.sum(values > 1e-12 * values[0])))
+        series = [_along(mode, columns[:, k], f"{k + 1}", k) for k in range(count)]
+        y = linear_axis("", columns[:, :count])
+        names = ", ".join(f"{v / values[0]:.2g}" for v in values[:count])
+        caption = f"Singular values relative to the largest: {names}."
+        chart = draw_chart(f"{title}. {caption}", mode_axis(mode), y, series)
+        figures.append(Figure(title, chart, caption))
+    return figures
+
+
+def _marks(count: int, limit: int = MANY) -> Marks:
+    """Mark single points on a line only where they are few."""
+    return "both" if count <= limit else "line"
+
+
 def _along(
     mode: Mode, values: Array, name: str = "", style: int = 0, *, is_bar: bool = False
 ) -> Series:
@@ -303,4 +324,4 @@ def _along(
     places = np.arange(mode.size, dtype=float)
     if is_bar:
         return Series(places, values, name, "bars", style)
-    return Series(places, values, name, "both" if mode.size <= FEW else "line", style)
+    return Series(places, values, name, _marks(mode.size, FEW), style)

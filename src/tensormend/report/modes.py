@@ -14,7 +14,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.known import Known
 
-__all__ = ["Mode", "Tick", "nice_ticks", "read_modes"]
+__all__ = ["Mode", "Tick", "nice_ticks", "read_modes", "sentence", "shorten"]
 
 Tick = tuple[float, str]
 """A place on an axis and what is written there."""
@@ -100,7 +100,9 @@ class Mode:
     @property
     def points_up(self) -> bool:
         """Whether the labels of rows grow upwards on paper, as latitudes do."""
-        return self.is_row and self._is_monotone and bool(self.labels[0] < self.labels[-1])  # type: ignore[index]
+        if self.labels is None or not (self.is_row and self._is_monotone):
+            return False
+        return bool(self.labels[0] < self.labels[-1])
 
     def label(self, place: int) -> str:
         """Return what a place is called."""
@@ -131,8 +133,8 @@ class Mode:
             places = np.interp([tick for tick, _ in ticks], labels[ordered], ordered)
             return [(float(place), text) for place, (_, text) in zip(places, ticks, strict=True)]
         step = math.ceil(self.size / count)
-        places = range(0, self.size, step)
-        return [(float(k), shorten(self.label(k), MAX_TICK_LETTERS)) for k in places]
+        every = range(0, self.size, step)
+        return [(float(k), shorten(self.label(k), MAX_TICK_LETTERS)) for k in every]
 
     @property
     def _words(self) -> set[str]:
@@ -185,6 +187,11 @@ def shorten(text: str, letters: int) -> str:
     """Cut a text that is too long, on one line."""
     text = " ".join(text.split())
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def sentence(text: str) -> str:
+    """Begin a text with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def _as_labels(found: list[Any]) -> Array | None:

@@ -23,6 +23,7 @@ MIN_LENGTH = 8  # places that make a curve
 MAX_STOPS = 500  # places of a slider
 SHOWN_WEIGHT = 8  # how much rather places of a slider are left out than those that are shown
 LEVELS = 65535
+N_LOOKS = 50  # slices that tell how much they differ
 CONTRAST = (1.0, 99.0)  # percentiles between which the colours of an image lie
 
 
@@ -44,6 +45,13 @@ class View:
     steps: tuple[int, ...]
     values: Array
     known: Array
+
+    @property
+    def differ(self) -> bool:
+        """Whether slices differ so much that each needs its own colours."""
+        slices = self.values.reshape(-1, math.prod(self.values.shape[len(self.others) :]))
+        spans = np.ptp(slices[:: math.ceil(len(slices) / N_LOOKS)], axis=1)
+        return bool(np.median(spans) < np.ptp(self.values) / 2)
 
     def encode(self, modes: Sequence[Mode]) -> dict[str, Any]:
         """Return what goes into the page."""
