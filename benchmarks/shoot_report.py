@@ -15,7 +15,7 @@ from typing import Any
 
 import tensormend as tm
 
-WIDTH, HEIGHT = 1100, 1180
+WIDTH, HEIGHT = 1100, 1164
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CODE = """
 import numpy as np

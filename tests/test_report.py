@@ -156,6 +156,22 @@ def test_size_and_memory_are_bounded(shape: tuple[int, ...]) -> None:
     assert "To keep the page small" in page
 
 
+def test_long_modes_with_labels_and_hardly_an_entry() -> None:
+    shape = (90_000, 30_000, 9)
+    rng = np.random.default_rng(0)
+    indices = np.stack([rng.integers(0, n, 5000) for n in shape], axis=1)
+    data = tm.TensorData(
+        rng.standard_normal(5000),
+        indices,
+        sizes=shape,
+        labels=(np.array([f"customer {k}" * 9 for k in range(shape[0])]), None, None),
+        names=("customer" * 1000, "product", "kind"),
+    )
+    with pytest.warns(DataWarning):
+        result = tm.complete(data, rank=1, max_iter=2, rng=0)
+    check(render_report(result))
+
+
 def test_the_page_carries_the_tensor() -> None:
     data = holed((9, 8, 7), 0.5, 2)
     result = tm.complete(data, rank=2, rng=0)

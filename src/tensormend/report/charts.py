@@ -32,9 +32,10 @@ __all__ = [
 ]
 
 WIDTH, HEIGHT = 340, 226
-LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 12, 44
 LEGEND = 20
-MAX_POINTS = 400  # of a line
+MAX_POINTS = 400  # of a series
+SMALL_SHARE = 0.5  # up to which an axis of shares does not go up to all
 MAX_BARS = 70  # that are told apart
 LETTER = 6.4  # width of one, on average
 MARKERS = ("circle", "square", "triangle", "diamond")
@@ -134,9 +135,11 @@ def mode_axis(mode: Mode) -> Axis:
     return Axis(mode.name, -0.5, mode.size - 0.5, mode.ticks())
 
 
-def share_axis(name: str) -> Axis:
-    """Return an axis from none to all."""
-    return Axis(name, 0.0, 1.0, [(k / 4, f"{25 * k}%") for k in range(5)])
+def share_axis(name: str, shares: Array) -> Axis:
+    """Return an axis from none to all, or to round percents above shares that are small."""
+    most = float(shares.max())
+    top = 1.0 if most > SMALL_SHARE else 1.2 * most or 1.0
+    return Axis(name, 0.0, top, [(t, percent(t)) for t, _ in nice_ticks(0.0, top, 5)])
 
 
 def _range_of(values: Sequence[Array]) -> tuple[float, float]:
@@ -214,8 +217,8 @@ def _draw_axes(x: Axis, y: Axis, top: int) -> str:
     if y.name:
         height = (top + bottom) / 2
         parts.append(
-            f'<text x="10" y="{height}" class="middle name" '
-            f'transform="rotate(-90 10 {height})">{escape(y.name)}</text>'
+            f'<text x="9" y="{height}" class="middle name" '
+            f'transform="rotate(-90 9 {height})">{escape(y.name)}</text>'
         )
     return "".join(parts)
 
@@ -238,7 +241,7 @@ def _draw_legend(series: Sequence[Series]) -> str:
 
 def _draw_series(series: Series, x: Axis, y: Axis, top: int) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    if series.kind in ("line", "bars") and len(series.x) > MAX_POINTS:
+    if len(series.x) > MAX_POINTS:
         series = _thin(series)
     across, up = x.place(series.x, LEFT, right), y.place(series.y, bottom, top)
     parts = [f'<g class="s{series.style}">']

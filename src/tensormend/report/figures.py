@@ -41,7 +41,7 @@ __all__ = [
 
 BALANCED = 3  # style of models that shrink modes differently
 N_COMPONENTS = 3  # columns of a factor that are drawn
-N_NAMED = 12  # unseen slices that are named
+N_NAMED, MAX_MARKED = 12, 200  # unseen slices that are named, and that are marked
 MAX_BINS = 96  # of a mode, in the picture of what is known
 BY_CHANCE = 1.5  # times the variance of holes at random: no structure to speak of
 FEW, MANY = 16, 40  # places along a mode, and along other axes, that have a mark each
@@ -170,16 +170,17 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     figures = [_draw_pair(result.known, modes)]
     for mode, share, unseen in zip(modes, trust.observed_share, trust.unseen_slices, strict=True):
         title = f"Known along {mode.name}"
-        caption = (
-            f"Between {percent(share.min())} and {percent(share.max())} of every slice is known."
-        )
+        least, most = percent(share.min()), percent(share.max())
+        shares = least if least == most else f"Between {least} and {most}"
+        caption = f"{shares} of every slice is known."
         if len(unseen):
             caption = f"{_name_unseen(mode, unseen)} {caption}"
-        y = share_axis("share known")
+        y = share_axis("share known", share)
         series = [_along(mode, np.minimum(share, 1.0), is_bar=True)]
         if len(unseen):
-            marks = np.zeros(len(unseen)) + 0.02
-            series.append(Series(unseen.astype(float), marks, "", "points", 1))
+            marked = unseen[:: math.ceil(len(unseen) / MAX_MARKED)].astype(float)
+            low = np.full(len(marked), 0.02 * y.high)
+            series.append(Series(marked, low, "", "points", 1))
         chart = draw_chart(f"{title}. {caption}", mode_axis(mode), y, series)
         figures.append(Figure(title, chart, caption))
     return figures

@@ -134,7 +134,7 @@ class Mode:
             return [(float(place), text) for place, (_, text) in zip(places, ticks, strict=True)]
         step = math.ceil(self.size / count)
         every = range(0, self.size, step)
-        return [(float(k), shorten(self.label(k), MAX_TICK_LETTERS)) for k in every]
+        return [(float(k), _squeeze(self.label(k))) for k in every]
 
     @property
     def _words(self) -> set[str]:
@@ -187,6 +187,16 @@ def shorten(text: str, letters: int) -> str:
     """Cut a text that is too long, on one line."""
     text = " ".join(text.split())
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def _squeeze(text: str) -> str:
+    """Cut a text in the middle, so that what its end counts is left.
+
+    >>> _squeeze("detector number 12")
+    'detec…ber 12'
+    """
+    half = MAX_TICK_LETTERS // 2
+    return text if len(text) <= MAX_TICK_LETTERS else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def sentence(text: str) -> str:

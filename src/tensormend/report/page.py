@@ -135,7 +135,7 @@ def _as_json(content: Any) -> str:
 
 
 def _join(figures: Sequence[Figure]) -> str:
-    shape = "grid two" if len(figures) in (2, 4) else "grid"
+    shape = "grid two" if len(figures) in (1, 2, 4) else "grid"
     return f'<div class="{shape}">{"".join(figure.html() for figure in figures)}</div>'
 
 
@@ -203,7 +203,7 @@ def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterato
         yield "Strengths of shrinkage, per mode", strengths
     yield "Preparation of the values", _preprocessing(result, modes)
     for note in result.notes:
-        yield "Note", note
+        yield "Note", shorten(note, MAX_LETTERS)
     yield "How it ended", result.message
     yield "Iterations", f"{result.n_iter}"
     yield "Time", f"{result.seconds:.3g} s"

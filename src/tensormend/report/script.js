@@ -36,7 +36,7 @@
   const image = new View(content.image);
   const curve = new View(content.curve);
   const places = []; // of every mode: where both views are
-  for (const mode of [...image.modes, ...curve.modes]) {
+  for (const mode of [...curve.modes, ...image.modes]) {
     places[mode.mode] = Math.floor(mode.labels.length / 2) * mode.step;
   }
 

@@ -6,7 +6,7 @@ import math
 from html import escape
 
 from tensormend.report.charts import number
-from tensormend.report.modes import sentence
+from tensormend.report.modes import sentence, shorten
 from tensormend.trust import Trust, Verdict
 
 __all__ = ["describe_verdict"]
@@ -17,6 +17,9 @@ SIGNS = {
     Verdict.HOPELESS: ("hopeless", "M7 7l10 10M17 7L7 17"),
 }
 """Per verdict, the class of its colours and the strokes of its sign."""
+
+
+MAX_LETTERS = 500  # of a reason, which names of modes may make long
 
 
 def describe_verdict(trust: Trust) -> dict[str, str]:
@@ -34,11 +37,13 @@ def describe_verdict(trust: Trust) -> dict[str, str]:
         "error_words": " ".join(_explain_error(trust)),
         "error_plain": number(trust.rmse),
         "mean_value": number(trust.baseline_rmse),
-        "mean_name": sentence(trust.baseline),
+        "mean_name": sentence(shorten(trust.baseline, MAX_LETTERS)),
         "error_width": _width(trust.rmse, largest),
         "mean_width": _width(trust.baseline_rmse, largest),
     }
-    reasons = "".join(f"<li>{escape(sentence(reason))}</li>" for reason in trust.reasons)
+    reasons = "".join(
+        f"<li>{escape(sentence(shorten(reason, MAX_LETTERS)))}</li>" for reason in trust.reasons
+    )
     facts = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in _list_facts(trust).items())
     return {
         **{name: escape(text) for name, text in texts.items()},
@@ -51,12 +56,15 @@ def _explain_error(trust: Trust) -> list[str]:
     """Say what the error is, and how it compares."""
     which = "the fit had seen" if trust.seen else "the fits did not see"
     words = [f"Root mean square over {trust.n_held:,} entries that {which}."]
+    compared = []
     if math.isfinite(trust.relative_error):
-        words.append(f"{number(100 * trust.relative_error)}% of the size of the values.")
+        compared.append(f"{number(100 * trust.relative_error)}% of the size of the values")
     if trust.rmse > 0 and trust.baseline_rmse > 0:
         gain = trust.baseline_rmse / trust.rmse
         size, way = (gain, "smaller") if gain >= 1 else (1 / gain, "larger")
-        words.append(f"{number(size)} times {way} than with plain means.")
+        compared.append(f"{number(size)} times {way} than with plain means")
+    if compared:
+        words.append(f"It is {', and '.join(compared)}.")
     if trust.seen:
         words.append("The error of filled-in values is larger: hold some entries out to know it.")
     return words
