@@ -37,7 +37,7 @@ LEGEND = 20
 MAX_POINTS = 400  # of a series
 SMALL_SHARE = 0.5  # up to which an axis of shares does not go up to all
 MAX_BARS = 70  # that are told apart
-LETTER = 6.4  # width of one, on average
+LETTER = 6.8  # width of one, on average
 MARKERS = ("circle", "square", "triangle", "diamond")
 BLUE = (44, 118, 184)  # of images, whose opacity is the value: good on light and on dark paper
 
@@ -228,11 +228,11 @@ def _draw_legend(series: Sequence[Series]) -> str:
     for one in series:
         parts.append(f'<g class="s{one.style}">')
         if one.kind in ("line", "both"):
-            parts.append(f'<line class="line" x1="{left}" x2="{left + 18}" y1="12" y2="12"/>')
+            parts.append(f'<line class="line" x1="{left}" x2="{left + 14}" y1="12" y2="12"/>')
         if one.kind != "line":
-            parts.append(_mark(left + 9, 12, one.style, one.kind == "ring"))
-        parts.append(f'</g><text x="{left + 23}" y="15.5">{escape(one.name)}</text>')
-        left += 32 + LETTER * len(one.name)
+            parts.append(_mark(left + 7, 12, one.style, one.kind == "ring"))
+        parts.append(f'</g><text x="{left + 18}" y="15.5">{escape(one.name)}</text>')
+        left += 27 + LETTER * len(one.name)
     return "".join(parts)
 
 
