@@ -227,7 +227,7 @@
     const path = values.map((value, k) => `${k ? "L" : "M"}${x(k * mode.step).toFixed(1)} ${y(value).toFixed(1)}`);
     add(add(svg, "g", { class: "s0" }), "path", { class: "line", d: path.join("") });
     const dots = add(svg, "g", { class: "s1" });
-    const radius = clamp((0.4 * (right - left)) / values.length, 1.2, 3).toFixed(1);
+    const radius = clamp((0.4 * (right - left)) / values.length, 1.8, 3).toFixed(1);
     values.forEach((value, k) => {
       if (curve.isKnown(start + k)) add(dots, "circle", { class: "dot", cx: x(k * mode.step).toFixed(1), cy: y(value).toFixed(1), r: radius });
     });
