@@ -1,4 +1,4 @@
-"""Fill the holes of an array without choosing anything, and see how far to trust the result.
+"""Fill the holes of an array, and see how far to trust the result.
 
 The data are values of a function on a grid, with a little noise; nine entries in ten are hidden.
 Such an array is not of low rank, but its singular values decay fast. `complete` holds some known
@@ -42,7 +42,7 @@ def main(options: Options) -> None:
         print(f"{trial.method:8}{trial.strength:8.4f}  {rank:14}{trial.error:14.5f}")
     print(result.trust, "\n")
     filled = {"lines along one mode": interpolate(data, mode=0), "tensormend": result.data}
-    print_scores("a function on a grid", full, hidden, filled, result)
+    print_scores("A function on a grid", full, hidden, filled, result)
 
     path = [trial for trial in result.path if trial.method == "shrink"]
     with house_style():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import io
 import math
 import os
 import sys
@@ -151,12 +152,17 @@ def print_scores(
         print(f"{name:<28}{rmse(values, truth, scored):>10.4g}")
     print(f"{'tensormend expected':<28}{result.trust.rmse:>10.4g}")
     print(f"model    {result.notes[0]}")
-    print(f"verdict  {result.trust.verdict.name.replace('_', ' ').lower()}")
+    verdict = result.trust.verdict.name.replace("_", " ").lower()
+    print(": ".join([f"verdict  {verdict}", *result.trust.reasons]))
     print(f"seconds  {result.seconds:.1f}")
 
 
 def save_picture(figure: Any, options: Options) -> None:
-    """Write the picture, in few colours so that it stays small, and say where it is."""
+    """Write the picture, in few colours so that the file is small, and say where it is."""
+    from PIL import Image  # which matplotlib brings
+
     options.picture.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.picture, dpi=100, facecolor="white", metadata={"Software": None})
+    whole = io.BytesIO()
+    figure.savefig(whole, dpi=100, facecolor="white")
+    Image.open(whole).convert("RGB").quantize(160).save(options.picture, optimize=True)
     print(f"picture  {options.picture}")

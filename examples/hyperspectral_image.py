@@ -37,12 +37,13 @@ def main(options: Options) -> None:
     band = cube.shape[2] // 3
     panels = {"recorded": data, "lines between columns": lines, "tensormend": result.data}
     with house_style():
-        figure = new_figure((9, 3.3))
+        figure = new_figure((9, 2.9))
         axes = figure.subplots(1, 4)
         low, high = np.percentile(cube[:, :, band], [1, 99])
         for axis, (title, image) in zip(axes, {**panels, "truth": cube}.items(), strict=True):
             axis.imshow(image[:, :, band], vmin=low, vmax=high, cmap="gray")
             axis.set(title=title, xticks=[], yticks=[])
+            axis.grid(visible=False)
         figure.suptitle("One band of a hyperspectral image, half of its columns dead")
         save_picture(figure, options)
 

@@ -1,6 +1,7 @@
 """Fill a magnetic resonance volume of which 70% of the voxels were never measured.
 
-Interpolation between neighbours along one axis is what one would do without a model.
+Interpolation between neighbours, from back to front, where it does best, is what one would do
+without a model.
 
 Data: the T1 template ICBM 152 (2009a, symmetric) of V. Fonov et al. (2011), NeuroImage 54,
 313-327, from the package nilearn 0.14.1; its middle, 96 x 112 x 48 voxels of 1 x 1 x 2 mm.
@@ -37,13 +38,13 @@ def main(options: Options) -> None:
     data = np.where(hidden, np.nan, volume)
 
     result = tm.complete(data, clip=(0, None), rng=0)
-    lines = interpolate(data, mode=0)
-    filled = {"lines from left to right": lines, "tensormend": result.data}
+    lines = interpolate(data, mode=1)
+    filled = {"lines from back to front": lines, "tensormend": result.data}
     print_scores("T1 template", volume, hidden, filled, result)
 
     level = volume.shape[2] // 2
     with house_style():
-        figure = new_figure((9, 3.1))
+        figure = new_figure((9, 2.9))
         axes = figure.subplots(1, 4)
         panels = {"measured": data, "lines": lines, "tensormend": result.data, "truth": volume}
         for axis, (title, image) in zip(axes, panels.items(), strict=True):

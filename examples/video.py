@@ -44,16 +44,16 @@ def main(options: Options) -> None:
     result = tm.complete(frames, mask=~hidden, clip=(0, 255), rng=0)
     rows, times = interpolate(data, mode=0), interpolate(data, mode=2)
     filled = {"lines between rows": rows, "lines between frames": times, "tensormend": result.data}
-    print_scores("carphone, rows x columns x frames", truth, hidden, filled, result)
+    print_scores("Carphone, rows x columns x frames", truth, hidden, filled, result)
 
-    shown = frames.shape[2] // 2
+    shown, part = frames.shape[2] // 2, np.s_[20:110, 40:140]
     with house_style():
-        figure = new_figure((9, 2.5))
+        figure = new_figure((9, 2.4))
         axes = figure.subplots(1, 4)
         panels = {"received": data, "lines between frames": times, "tensormend": result.data}
         for axis, (title, image) in zip(axes, {**panels, "truth": truth}.items(), strict=True):
             axis.set_facecolor("#d55e00")  # shows where a row is missing
-            axis.imshow(image[:, :, shown], vmin=0, vmax=255, cmap="gray")
+            axis.imshow(image[..., shown][part], vmin=0, vmax=255, cmap="gray")
             axis.set(title=title, xticks=[], yticks=[])
             axis.grid(visible=False)
         save_picture(figure, options)
