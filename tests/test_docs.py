@@ -49,7 +49,7 @@ def test_relative_links_lead_to_files(page: Path) -> None:
             assert path.exists(), f"{name_of(page)} links to {target}, which is not there"
 
 
-@pytest.mark.filterwarnings("default::tensormend.errors.DataWarning")  # shown on purpose
+@pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")  # shown on purpose
 @pytest.mark.parametrize("source", BLOCKS)
 def test_python_in_the_docs_runs(source: str) -> None:
     names: dict[str, object] = {}
