@@ -142,6 +142,8 @@ def complete(
             watch=watch,
             journal=journal,
         )
+        if choice.is_cut_short:
+            journal = Journal()  # this fit is not the one that a resumed run comes to
         run = Run(known, preprocessing, rng, watch, journal.part(), threads)
         return fit_choice(run, choice, limit)
     rank = as_rank(rank, known.shape)
