@@ -1,0 +1,274 @@
+"""``.h5``: datasets of HDF5, with dimension scales and labels; the file that names h5py.
+
+Only what lies in the file itself is read: links to other files are not followed, and datasets that
+take their values from other files are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import FileError
+from tensormend.io.attributes import (
+    FILLS,
+    decode_labels,
+    encode_labels,
+    find_fills,
+    plain,
+    unique_names,
+)
+from tensormend.io.base import (
+    Options,
+    check_chunks,
+    choose,
+    is_mask_name,
+    match_mask,
+    portable,
+    reading,
+    require,
+)
+from tensormend.known import TensorData
+
+__all__ = [
+    "create_file",
+    "list_datasets",
+    "open_file",
+    "read_hdf5",
+    "read_numbers",
+    "text_type",
+    "write_hdf5",
+]
+
+INNER = ("CLASS", "NAME", "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST")
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+MAX_ATTRIBUTE = 2**20  # bytes
+MAX_OBJECTS = 100_000  # groups and datasets of a file
+
+
+@contextmanager
+def open_file(path: Path, what: str = "an HDF5 file") -> Iterator[Any]:
+    """Open a file to read from it."""
+    h5py = require("h5py", "hdf5", f"reading {what}")
+    with reading(path, what), h5py.File(path, "r") as file:
+        yield file
+
+
+@contextmanager
+def create_file(path: Path, **options: Any) -> Iterator[Any]:
+    """Open a new file to write to it."""
+    h5py = require("h5py", "hdf5", "writing an HDF5 file")
+    with h5py.File(path, "w", **options) as file:
+        yield file
+
+
+def text_type() -> Any:
+    """Return the type of text of any length."""
+    return require("h5py", "hdf5", "text in an HDF5 file").string_dtype()
+
+
+def list_datasets(path: Path, file: Any) -> dict[str, Any]:
+    """Return the datasets of a file by their paths in it; no link to another place is followed."""
+    h5py = require("h5py", "hdf5", "reading an HDF5 file")
+    found: dict[str, Any] = {}
+    seen = {h5py.h5o.get_info(file.id).addr}
+    waiting = [("", file)]
+    while waiting:
+        prefix, group = waiting.pop(0)
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                continue
+            part = group[name]
+            if isinstance(part, h5py.Dataset):
+                found[f"{prefix}{name}"] = part
+            elif isinstance(part, h5py.Group):
+                address = h5py.h5o.get_info(part.id).addr
+                if address not in seen:  # a group may hold itself
+                    seen.add(address)
+                    waiting.append((f"{prefix}{name}/", part))
+            if len(found) + len(seen) > MAX_OBJECTS:
+                raise FileError(
+                    f"{path} must hold at most {MAX_OBJECTS} datasets; copy one to its own file"
+                )
+    return found
+
+
+def read_hdf5(path: Path, options: Options) -> TensorData:
+    """Read a dataset of an HDF5 file, with what its dimensions and attributes say."""
+    with open_file(path) as file:
+        found = list_datasets(path, file)
+        name = _choose(path, found, options.variable)
+        dataset = found[name]
+        values = read_numbers(path, name, dataset, options.memory_limit)
+        attributes = _read_attributes(dataset)
+        known = _find_known(path, found, name, values, attributes, options.memory_limit)
+        names, labels = _read_modes(path, dataset, options.memory_limit)
+        return TensorData(
+            values,
+            known=known,
+            names=names,
+            labels=labels,
+            name="" if name == "data" else name,
+            attributes=plain(attributes, leave_out=(*FILLS, "mask")),
+        )
+
+
+def _choose(path: Path, found: Mapping[str, Any], wanted: str | None) -> str:
+    name = None if wanted is None else wanted.strip("/")
+    tensors = {key: part.shape for key, part in found.items() if _is_tensor(part)}
+    names = list(tensors)
+    values = {key: shape for key, shape in tensors.items() if not is_mask_name(key, names)}
+    if name is not None and name in found and name not in tensors:
+        raise FileError(
+            f"the dataset {name!r} of {path} must be numbers with two or more modes, got "
+            f"{_describe(found[name])}"
+        )
+    return choose(path, values if name is None else tensors, name, "dataset")
+
+
+def _is_tensor(dataset: Any) -> bool:
+    try:
+        kind = dataset.dtype.kind
+    except Exception:  # of a type that NumPy does not have
+        return False
+    shape = dataset.shape
+    return kind in "biufc" and shape is not None and len(shape) > 1 and not dataset.is_scale
+
+
+def _describe(dataset: Any) -> str:
+    try:
+        return f"{dataset.dtype} of shape {dataset.shape}"
+    except Exception:
+        return "a type that NumPy does not have"
+
+
+def read_numbers(path: Path, name: str, dataset: Any, limit: float | None) -> Array:
+    """Read a dataset, if it lies in this file and its declared size is within the limit."""
+    what = f"the dataset {name!r} of {path}"
+    if dataset.is_virtual or dataset.external:
+        raise FileError(
+            f"{what} must lie in the file itself, but takes its values from other files; copy it "
+            "to a file of its own"
+        )
+    check_chunks(dataset.shape, dataset.chunks, dataset.dtype, limit, what)
+    with reading(path, f"an HDF5 file with the dataset {name!r}"):
+        return np.asarray(dataset[()])
+
+
+def _read_attributes(dataset: Any) -> dict[str, Any]:
+    """Read the attributes that are text or numbers."""
+    out = {}
+    for key in dataset.attrs:
+        place = dataset.attrs.get_id(key)
+        if key in INNER or key.startswith("_Netcdf4") or place.get_storage_size() > MAX_ATTRIBUTE:
+            continue
+        part = dataset.attrs[key]
+        if isinstance(part, str | bytes | np.generic | np.ndarray):
+            out[key] = part
+    return out
+
+
+def _find_known(
+    path: Path,
+    found: Mapping[str, Any],
+    name: str,
+    values: Array,
+    attributes: Mapping[str, Any],
+    limit: float | None,
+) -> Array | None:
+    """Tell what is known, by fill values and by a mask that is named or stands beside."""
+    known = find_fills(values, attributes)
+    folder = name.rpartition("/")[0]
+    given = attributes.get("mask")
+    if isinstance(given, str | bytes):
+        word = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
+        places = [word.strip("/"), f"{folder}/{word}".strip("/")]
+        place = next((key for key in reversed(places) if key in found and key != name), None)
+        if place is None:
+            raise FileError(
+                f"the dataset {name!r} of {path} names the mask {word!r}, which is not there"
+            )
+    else:
+        beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
+        fits = (key for key in beside if key in found and key != name)
+        place = next((key for key in fits if found[key].shape == values.shape), None)
+    if place is None:
+        return known
+    what = f"the mask {place!r} of {path}"
+    if not _is_tensor(found[place]):
+        raise FileError(f"{what} must be numbers, got {_describe(found[place])}")
+    mask = match_mask(read_numbers(path, place, found[place], limit), values.shape, what)
+    return mask if known is None else known & mask
+
+
+def _read_modes(
+    path: Path, dataset: Any, limit: float | None
+) -> tuple[tuple[str, ...], tuple[Array | None, ...]]:
+    """Read names and labels of the modes from the scales of the dimensions."""
+    names: list[str] = []
+    labels: list[Array | None] = []
+    for k, n in enumerate(dataset.shape):
+        dimension = dataset.dims[k]
+        scales = [dimension[i] for i in range(len(dimension))]
+        own = str(scales[0].name).rpartition("/")[2] if scales else ""
+        names.append(dimension.label or own or f"mode {k}")
+        fits = [scale for scale in scales if scale.shape == (n,) and not _is_empty(scale)]
+        labels.append(_read_labels(path, fits[0], limit) if fits else None)
+    return unique_names(names), tuple(labels)
+
+
+def _is_empty(scale: Any) -> bool:
+    """Tell whether a scale has no values, as NetCDF makes them for dimensions without any."""
+    title = scale.attrs.get("NAME", b"")
+    word = title.encode() if isinstance(title, str) else bytes(title)
+    return word.startswith(NO_VARIABLE)
+
+
+def _read_labels(path: Path, scale: Any, limit: float | None) -> Array | None:
+    kind = scale.dtype.kind
+    if kind not in "biufOS":
+        return None
+    labels = read_numbers(path, str(scale.name), scale, limit)
+    if kind == "O" and not all(isinstance(one, str | bytes) for one in labels):
+        return None
+    return decode_labels(labels, _read_attributes(scale))
+
+
+def write_hdf5(path: Path, data: TensorData) -> None:
+    """Write a dataset, its labels as scales of its dimensions, and its attributes."""
+    values = portable(data, "an HDF5 file")
+    name = data.name.strip("/") or "data"
+    folder = name.rpartition("/")[0]
+    with create_file(path) as file:
+        dataset = file.create_dataset(name, data=values)
+        for key, part in plain(data.attributes, leave_out=INNER).items():
+            _write_attribute(dataset, key, part)
+        scales = unique_names(data.names, taken=[name.rpartition("/")[2]])
+        for k, labels in enumerate(data.labels):
+            dataset.dims[k].label = data.names[k]
+            if labels is not None:
+                scale = _write_labels(file, f"{folder}/{scales[k]}".strip("/"), labels)
+                scale.make_scale(data.names[k])
+                dataset.dims[k].attach_scale(scale)
+
+
+def _write_labels(file: Any, name: str, labels: Array) -> Any:
+    numbers, attributes = encode_labels(labels)
+    if numbers.dtype.kind == "U":
+        scale = file.create_dataset(name, data=numbers.astype(object), dtype=text_type())
+    else:
+        scale = file.create_dataset(name, data=numbers)
+    scale.attrs.update(attributes)
+    return scale
+
+
+def _write_attribute(dataset: Any, key: str, part: Any) -> None:
+    if isinstance(part, np.ndarray) and part.dtype.kind == "U":
+        dataset.attrs.create(key, part.astype(object), dtype=text_type())
+    else:
+        dataset.attrs[key] = part
