@@ -41,7 +41,7 @@ def flipped(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 
 def write_damaged(path: Path, folder: Path, *, cuts: int, flips: int, seed: int = 0) -> int:
-    """Write damaged copies of a file, or of a folder with one file in it damaged; return how many."""
+    """Write damaged copies of a file, or of a folder with one file damaged; return how many."""
     ending = path.name[path.name.index(".") :]
     parts = [part for part in sorted(path.rglob("*")) if part.is_file()] or [path]
     count = 0

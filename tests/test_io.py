@@ -179,7 +179,7 @@ def test_a_library_that_is_missing_is_named(
     if form.extra is None:
         pytest.skip("needs nothing")
 
-    def fail(name: str, package: str | None = None) -> Any:
+    def fail(name: str) -> Any:
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", fail)

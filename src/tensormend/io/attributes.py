@@ -103,8 +103,8 @@ def _plain(part: Any) -> Any:
     if isinstance(part, bytes):
         return part.decode("utf-8", "replace")
     if isinstance(part, np.generic):
-        part = part.item()
-        return _plain(part) if isinstance(part, bytes) else part
+        part = part.item() if part.dtype.kind in "biufcUS" else str(part)
+        return part.decode("utf-8", "replace") if isinstance(part, bytes) else part
     if isinstance(part, str | bool | int | float | complex):
         return part
     if isinstance(part, np.ndarray | list | tuple):

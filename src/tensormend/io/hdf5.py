@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 INNER = ("CLASS", "NAME", "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST")
-NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 MAX_ATTRIBUTE = 2**20  # bytes
 MAX_OBJECTS = 100_000  # groups and datasets of a file
 
@@ -137,7 +137,8 @@ def _is_tensor(dataset: Any) -> bool:
     except Exception:  # of a type that NumPy does not have
         return False
     shape = dataset.shape
-    return kind in "biufc" and shape is not None and len(shape) > 1 and not dataset.is_scale
+    is_scale = _as_word(dataset.attrs.get("CLASS", "")) == "DIMENSION_SCALE"
+    return kind in "biufc" and shape is not None and len(shape) > 1 and not is_scale
 
 
 def _describe(dataset: Any) -> str:
@@ -186,7 +187,7 @@ def _find_known(
     folder = name.rpartition("/")[0]
     given = attributes.get("mask")
     if isinstance(given, str | bytes):
-        word = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
+        word = _as_word(given)
         places = [word.strip("/"), f"{folder}/{word}".strip("/")]
         place = next((key for key in reversed(places) if key in found and key != name), None)
         if place is None:
@@ -210,23 +211,36 @@ def _read_modes(
     path: Path, dataset: Any, limit: float | None
 ) -> tuple[tuple[str, ...], tuple[Array | None, ...]]:
     """Read names and labels of the modes from the scales of the dimensions."""
+    # by the attributes themselves: the library that knows their meaning crashes on damaged ones
+    order = len(dataset.shape)
+    words = _get_list(dataset, "DIMENSION_LABELS", order)
+    lists = _get_list(dataset, "DIMENSION_LIST", order)
     names: list[str] = []
     labels: list[Array | None] = []
     for k, n in enumerate(dataset.shape):
-        dimension = dataset.dims[k]
-        scales = [dimension[i] for i in range(len(dimension))]
-        own = str(scales[0].name).rpartition("/")[2] if scales else ""
-        names.append(dimension.label or own or f"mode {k}")
+        scales = [dataset.file[place] for place in np.ravel(lists[k]) if place]
+        own = str(scales[0].name).rpartition("/")[2] if scales and scales[0].name else ""
+        names.append(_as_word(words[k]) or own or f"mode {k}")
         fits = [scale for scale in scales if scale.shape == (n,) and not _is_empty(scale)]
         labels.append(_read_labels(path, fits[0], limit) if fits else None)
     return unique_names(names), tuple(labels)
 
 
+def _get_list(dataset: Any, key: str, order: int) -> Any:
+    """Return an attribute that has something for each dimension, or nothing for any."""
+    given = dataset.attrs.get(key)
+    return given if isinstance(given, np.ndarray) and given.shape == (order,) else [()] * order
+
+
+def _as_word(part: Any) -> str:
+    if isinstance(part, bytes):
+        return part.decode("utf-8", "replace")
+    return part if isinstance(part, str) else ""
+
+
 def _is_empty(scale: Any) -> bool:
     """Tell whether a scale has no values, as NetCDF makes them for dimensions without any."""
-    title = scale.attrs.get("NAME", b"")
-    word = title.encode() if isinstance(title, str) else bytes(title)
-    return word.startswith(NO_VARIABLE)
+    return _as_word(scale.attrs.get("NAME")).startswith(NO_VARIABLE)
 
 
 def _read_labels(path: Path, scale: Any, limit: float | None) -> Array | None:

@@ -59,9 +59,11 @@ def pick(
     return choose(path, (large or arrays) if wanted is None else numbers, wanted, "variable")
 
 
-def is_beside(key: str, name: str) -> bool:
+def is_beside(key: str, name: str, kind: str) -> bool:
     """Tell whether a variable says something about another one."""
-    return (is_reserved(key) and key not in ("indices", "shape")) or key == f"{name}_mask"
+    if key in (name, "indices", "shape") or kind not in (*SIZES, "char"):
+        return False
+    return is_reserved(key) or key == f"{name}_mask"
 
 
 def clean(array: Any) -> Array:
@@ -81,7 +83,7 @@ def read_variables(path: Path, options: Options) -> TensorData:
                 kinds[top] = "struct, cell or sparse matrix" if inside else _find_class(dataset)
         shapes = {key: found[key].shape[::-1] for key, kind in kinds.items() if kind in SIZES}
         name = pick(path, shapes, kinds, options.variable)
-        beside = [key for key in kinds if key != name and is_beside(key, name) and key in found]
+        beside = [key for key in kinds if is_beside(key, name, kinds[key])]
         arrays = {
             key: _decode(read_numbers(path, key, found[key], options.memory_limit), kinds[key])
             for key in (name, *beside)

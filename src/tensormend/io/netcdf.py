@@ -44,7 +44,13 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
             )
             known = _read_mask(path, dataset, name)
             values = np.asarray(variable.values)
-            rest = _load_rest(path, dataset, name, options.memory_limit)
+            rest, left = _load_rest(dataset, name, options.memory_limit)
+        if left:
+            warn_user(
+                f"the other variables of {path} ({left}) do not fit into the memory limit; what is "
+                "saved will not hold them",
+                DataWarning,
+            )
         dims = tuple(str(one) for one in variable.dims)
         labels = tuple(_find_labels(rest, dim) for dim in dims)
         return TensorData(
@@ -131,18 +137,13 @@ def _read_mask(path: Path, dataset: Any, name: str) -> Array | None:
     return match_mask(mask, dataset[name].shape, f"the mask {given!r} of {path}")
 
 
-def _load_rest(path: Path, dataset: Any, name: str, limit: float | None) -> Any:
-    """Return the rest of the data set in memory: what does not fit is left behind, and named."""
+def _load_rest(dataset: Any, name: str, limit: float | None) -> tuple[Any, str]:
+    """Return the rest of the data set in memory, and the names of what does not fit."""
     rest = dataset.drop_vars(name)
-    if limit is not None and rest.nbytes + dataset[name].nbytes > limit:
-        left = ", ".join(map(str, rest.data_vars))
-        rest = rest[[]].assign_coords(dataset[name].coords)
-        warn_user(
-            f"the other variables of {path} ({left}) do not fit into the memory limit; what is "
-            "saved will not hold them",
-            DataWarning,
-        )
-    return rest.load()
+    if limit is None or rest.nbytes + dataset[name].nbytes <= limit:
+        return rest.load(), ""
+    left = ", ".join(map(str, rest.data_vars))
+    return rest[[]].assign_coords(dataset[name].coords).load(), left
 
 
 def _find_labels(dataset: Any, dim: str) -> Array | None:
@@ -160,10 +161,7 @@ def write_netcdf(path: Path, data: TensorData) -> None:
     xr = require_xarray("writing a NetCDF file", "netcdf")
     require("h5netcdf", "netcdf", "writing a NetCDF file")
     values = portable(data, "a NetCDF file", takes_complex=False)
-    attributes = {
-        key: part.tolist() if isinstance(part, np.ndarray) and part.dtype.kind == "U" else part
-        for key, part in plain(data.attributes).items()
-    }
+    attributes = {key: _as_attribute(part) for key, part in plain(data.attributes).items()}
     if _belongs(data):
         dataset = data.details["netcdf"]
         dataset = dataset.assign({data.name: (data.names, values, attributes)})
@@ -177,6 +175,16 @@ def write_netcdf(path: Path, data: TensorData) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on times that are saved as finer numbers than before
         dataset.to_netcdf(path, engine="h5netcdf", format="NETCDF4")
+
+
+def _as_attribute(part: Any) -> Any:
+    """Return an attribute of a kind that NetCDF has."""
+    array = np.asarray(part)
+    if array.dtype.kind == "b":
+        return array.astype(np.int8)
+    if array.dtype.kind == "c":
+        return str(part)
+    return part.tolist() if isinstance(part, np.ndarray) and array.dtype.kind == "U" else part
 
 
 def _belongs(data: TensorData) -> bool:
