@@ -36,7 +36,7 @@ def flipped(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
         out = bytearray(whole)
         reach = len(out) if rng.random() < 0.5 else min(len(out), 512)  # headers come first
         for place in rng.integers(reach, size=rng.integers(1, 9)):
-            out[place] = rng.choice([0, 1, 127, 128, 255, rng.integers(256)])
+            out[place] = rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))])
         yield bytes(out)
 
 

@@ -57,7 +57,7 @@ def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
         assert back.names == data.names
     if "labels" in case.keeps:
         for ours, its in zip(data.labels, back.labels, strict=True):
-            np.testing.assert_array_equal(ours, its)  # type: ignore[arg-type]
+            np.testing.assert_array_equal(ours, its)
     if "attributes" in case.keeps:
         assert set(back.attributes) >= set(data.attributes)
         for key, part in data.attributes.items():

@@ -96,6 +96,7 @@ def test_a_label_is_not_cut_to_fit() -> None:
     data = TensorData(np.arange(12.0).reshape(2, 2, 3) + 1, names=("a", "b", "c"), labels=labels)
     result = tm.complete(data, rank=1, max_iter=1)
     assert result.sel(a="cd", b=2, c="2020-02-29").values == 11
+    wrong: Any
     for wrong in ({"a": "cdx"}, {"b": 1.5}, {"c": "2021-01-01"}):
         with pytest.raises(InputError, match=r"sel takes labels that mode"):
             result.sel(wrong)
@@ -585,7 +586,7 @@ def test_netcdf_read_as_hdf5(path: Places) -> None:
     data = tm.load(path(".h5"))
     assert data.names == ("x", "t")
     assert data.labels[0] is None
-    np.testing.assert_array_equal(data.labels[1], DAYS)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(data.labels[1], DAYS)
 
 
 # MATLAB
@@ -595,8 +596,8 @@ def save_mat(where: Path, version: str, **variables: Any) -> None:
     if version == "7.3":
         write_variables(where, {key: np.asarray(part) for key, part in variables.items()})
     else:
-        options = {"do_compression": True} if version == "7" else {}
-        scipy.io.savemat(where, variables, format="4" if version == "4" else "5", **options)
+        kind: Any = "4" if version == "4" else "5"
+        scipy.io.savemat(where, variables, format=kind, do_compression=version == "7")
 
 
 @pytest.mark.parametrize("version", ["4", "5", "7", "7.3"])
@@ -758,7 +759,7 @@ def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: Places) -> 
     assert data.names == ("time", "lat", "lon")
     assert data.n_known == 23
     assert data.attributes["units"] == "m s-1"
-    np.testing.assert_array_equal(data.labels[0], DAYS)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(data.labels[0], DAYS)
     result = tm.complete(data, rank=1, max_iter=3)
     tm.save(path(".2.nc"), result.data)
     with xr.open_dataset(path(".2.nc"), engine="h5netcdf") as back:
@@ -866,7 +867,7 @@ def test_zarr_of_xarray(version: int, path: Places) -> None:
     )
     data = tm.load(path(".zarr"), variable="speed")
     assert data.n_known == 23
-    np.testing.assert_array_equal(data.labels[0], DAYS)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(data.labels[0], DAYS)
     np.testing.assert_array_equal(data.dense(), make_dataset().speed)
     assert data.attributes["units"] == "m s-1"
 

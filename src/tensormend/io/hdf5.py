@@ -39,6 +39,7 @@ __all__ = [
     "create_file",
     "list_datasets",
     "open_file",
+    "read_attribute",
     "read_hdf5",
     "read_numbers",
     "text_type",
@@ -132,13 +133,23 @@ def _choose(path: Path, found: Mapping[str, Any], wanted: str | None) -> str:
 
 
 def _is_tensor(dataset: Any) -> bool:
-    try:
-        kind = dataset.dtype.kind
-    except Exception:  # of a type that NumPy does not have
-        return False
-    shape = dataset.shape
-    is_scale = _as_word(dataset.attrs.get("CLASS", "")) == "DIMENSION_SCALE"
+    kind, shape = _find_kind(dataset), dataset.shape
+    is_scale = _as_word(read_attribute(dataset, "CLASS")) == "DIMENSION_SCALE"
     return kind in "biufc" and shape is not None and len(shape) > 1 and not is_scale
+
+
+def _find_kind(dataset: Any) -> str:
+    """Return the letter that NumPy has for a kind of data, ``V`` if it has none."""
+    h5t = require("h5py.h5t", "hdf5", "reading an HDF5 file")
+    if dataset.id.get_type().get_class() not in (
+        *(h5t.INTEGER, h5t.FLOAT, h5t.ENUM, h5t.COMPOUND, h5t.STRING),
+        getattr(h5t, "COMPLEX", h5t.COMPOUND),
+    ):
+        return "V"
+    try:
+        return str(dataset.dtype.kind)
+    except Exception:  # numbers of a width that NumPy does not have
+        return "V"
 
 
 def _describe(dataset: Any) -> str:
@@ -161,17 +172,31 @@ def read_numbers(path: Path, name: str, dataset: Any, limit: float | None) -> Ar
         return np.asarray(dataset[()])
 
 
+def read_attribute(owner: Any, key: str, *, is_list: bool = False) -> Any:
+    """Read an attribute of numbers or text, or one of lists of references; ``None`` if other.
+
+    The library crashes on lists of what a damaged file says they hold.
+    """
+    h5t = require("h5py.h5t", "hdf5", "reading an HDF5 file")
+    if key not in owner.attrs:
+        return None
+    place = owner.attrs.get_id(key)
+    kind = place.get_type()
+    if is_list:
+        is_right = kind.get_class() == h5t.VLEN and kind.get_super().get_class() == h5t.REFERENCE
+    else:
+        is_right = kind.get_class() in (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.ENUM)
+    if not is_right or place.get_storage_size() > MAX_ATTRIBUTE:
+        return None
+    part = owner.attrs[key]
+    return part if isinstance(part, str | bytes | np.generic | np.ndarray) else None
+
+
 def _read_attributes(dataset: Any) -> dict[str, Any]:
     """Read the attributes that are text or numbers."""
-    out = {}
-    for key in dataset.attrs:
-        place = dataset.attrs.get_id(key)
-        if key in INNER or key.startswith("_Netcdf4") or place.get_storage_size() > MAX_ATTRIBUTE:
-            continue
-        part = dataset.attrs[key]
-        if isinstance(part, str | bytes | np.generic | np.ndarray):
-            out[key] = part
-    return out
+    keys = [key for key in dataset.attrs if key not in INNER and not key.startswith("_Netcdf4")]
+    given = {key: read_attribute(dataset, key) for key in keys}
+    return {key: part for key, part in given.items() if part is not None}
 
 
 def _find_known(
@@ -228,7 +253,7 @@ def _read_modes(
 
 def _get_list(dataset: Any, key: str, order: int) -> Any:
     """Return an attribute that has something for each dimension, or nothing for any."""
-    given = dataset.attrs.get(key)
+    given = read_attribute(dataset, key, is_list=key == "DIMENSION_LIST")
     return given if isinstance(given, np.ndarray) and given.shape == (order,) else [()] * order
 
 
@@ -240,16 +265,13 @@ def _as_word(part: Any) -> str:
 
 def _is_empty(scale: Any) -> bool:
     """Tell whether a scale has no values, as NetCDF makes them for dimensions without any."""
-    return _as_word(scale.attrs.get("NAME")).startswith(NO_VARIABLE)
+    return _as_word(read_attribute(scale, "NAME")).startswith(NO_VARIABLE)
 
 
 def _read_labels(path: Path, scale: Any, limit: float | None) -> Array | None:
-    kind = scale.dtype.kind
-    if kind not in "biufOS":
+    if _find_kind(scale) not in "biufOS":  # of objects there is only text
         return None
     labels = read_numbers(path, str(scale.name), scale, limit)
-    if kind == "O" and not all(isinstance(one, str | bytes) for one in labels):
-        return None
     return decode_labels(labels, _read_attributes(scale))
 
 

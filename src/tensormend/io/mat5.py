@@ -114,7 +114,7 @@ class _Elements:
         kind, body = self.take()
         if kind not in STORED:
             raise ValueError(f"numbers of the unknown type {kind}")
-        numbers = np.frombuffer(body, dtype=np.dtype(STORED[kind]).newbyteorder(self.order))
+        numbers = np.frombuffer(body, dtype=f"{self.order}{STORED[kind]}")
         if count is not None and len(numbers) != count:
             raise ValueError(f"{len(numbers)} numbers where {count} should be")
         return numbers
@@ -261,13 +261,11 @@ def _walk_old(path: Path, file: BinaryIO, size: int, limit: float | None) -> Ite
             name,
             what[min(matter, 2)],
             (rows, columns),
-            partial(_read_old, path, start, dtype.newbyteorder(order), (rows, columns), is_complex),
+            partial(_read_old, path, start, f"{order}{dtype.str[1:]}", (rows, columns), is_complex),
         )
 
 
-def _read_old(
-    path: Path, start: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], is_complex: int
-) -> Array:
+def _read_old(path: Path, start: int, dtype: str, shape: tuple[int, ...], is_complex: int) -> Array:
     count = math.prod(shape)
     numbers = np.fromfile(path, dtype=dtype, count=count * (1 + is_complex), offset=start)
     values = numbers[:count].astype(np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import FileError
 from tensormend.io.base import Options, choose
-from tensormend.io.hdf5 import create_file, list_datasets, open_file, read_numbers
+from tensormend.io.hdf5 import create_file, list_datasets, open_file, read_attribute, read_numbers
 from tensormend.io.named import assemble, is_reserved, list_candidates
 from tensormend.known import TensorData
 
@@ -94,9 +94,9 @@ def read_variables(path: Path, options: Options) -> TensorData:
 
 def _find_class(dataset: Any) -> str:
     """Return what MATLAB calls a dataset."""
-    given = dataset.attrs.get("MATLAB_class", b"")
-    kind = given.decode("ascii", "replace") if isinstance(given, bytes) else str(given)
-    if dataset.shape is None or dataset.attrs.get("MATLAB_empty"):
+    given = read_attribute(dataset, "MATLAB_class")
+    kind = given.decode("ascii", "replace") if isinstance(given, bytes) else str(given or "")
+    if dataset.shape is None or read_attribute(dataset, "MATLAB_empty"):
         return "empty array"
     is_pair = dataset.dtype.names == ("real", "imag")
     if dataset.dtype.kind not in "biufc" and not is_pair:
