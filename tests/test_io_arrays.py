@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -24,7 +25,15 @@ import zarr
 
 import tensormend as tm
 from cases import make_tensor
-from tensormend.errors import DataWarning, FileError, InputError, MemoryLimitError
+from damage import flipped, truncated
+from tensormend.errors import (
+    DataWarning,
+    FileError,
+    InputError,
+    MemoryLimitError,
+    MissingDependencyError,
+    TensormendError,
+)
 from tensormend.io import matlab
 from tensormend.io.attributes import decode_labels, encode_labels, find_fills
 from tensormend.io.matlab73 import write_variables
@@ -726,6 +735,34 @@ def test_a_mat_file_that_promises_too_much(path: Places) -> None:
         tm.load(path(".mat"))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_mat_files(seed: int, path: Places) -> None:
+    """Every byte counts in a parser of our own; it cannot crash, so that many can be tried."""
+    numbers = {"X": VALUES, "names": np.array(["a", "bc", "d"]), "mask": VALUES > 3}
+    sparse = {"S": scipy.sparse.csc_array(np.eye(4))}
+    for version, content in (
+        ("5", numbers),
+        ("7", numbers),
+        ("5", sparse),
+        ("4", {"X": VALUES[0]}),
+    ):
+        save_mat(path(".mat"), version, **content)
+        whole = path(".mat").read_bytes()
+        for bad in (*truncated(whole, 60), *flipped(whole, 200, seed)):
+            path(".mat").write_bytes(bad)
+            try:
+                tm.load(path(".mat"), memory_limit=10**6)
+            except TensormendError as error:
+                assert "a.mat" in str(error)  # noqa: PT017
+
+
+def test_version_7_3_needs_h5py(path: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_mat(path(".mat"), "7.3", X=VALUES)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingDependencyError, match=r"h5py.*tensormend\[hdf5\]"):
+        tm.load(path(".mat"))
+
+
 # NetCDF
 
 
@@ -788,6 +825,14 @@ def test_a_mask_of_netcdf_is_not_written_again(path: Places) -> None:
     made.drop_vars("area").to_netcdf(path(".3.nc"), engine="h5netcdf")
     with pytest.raises(FileError, match=r"names the mask 'gone'"):
         tm.load(path(".3.nc"), variable="speed")
+
+
+def test_netcdf_needs_xarray(path: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    tm.save(path(".nc"), VALUES)
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    for call in (lambda: tm.load(path(".nc")), lambda: tm.save(path(".2.nc"), VALUES)):
+        with pytest.raises(MissingDependencyError, match=r"xarray.*tensormend\[netcdf\]"):
+            call()
 
 
 def test_groups_of_netcdf(path: Places) -> None:
@@ -975,6 +1020,13 @@ def test_images_of_colours_are_refused(path: Places) -> None:
         tm.load(path(".nii"))
     with pytest.raises(InputError, match=r"at most 7 modes"):
         tm.save(path(".nii"), np.ones((1,) * 8), overwrite=True)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".nii"])
+def test_one_array_has_no_name(suffix: str, path: Places) -> None:
+    tm.save(path(suffix), VALUES)
+    with pytest.raises(FileError, match=r"got variable='x'; leave variable out"):
+        tm.load(path(suffix), variable="x")
 
 
 def test_a_pipe_is_not_waited_for(path: Places) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "match_mask",
     "portable",
     "reading",
+    "refuse_variable",
     "require",
 ]
 
@@ -118,6 +119,15 @@ def choose(
             f"{path} must hold one {what} to take, found {held}; name one with variable"
         )
     raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
+
+
+def refuse_variable(path: Path, options: Options) -> None:
+    """Refuse the name of an array where a file holds only one, which has no name."""
+    if options.variable is not None:
+        raise FileError(
+            f"{path} holds one array without a name, got variable={options.variable!r}; leave "
+            "variable out"
+        )
 
 
 def is_mask_name(name: str, others: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensormend.algebra import check_memory
 from tensormend.errors import FileError, InputError
-from tensormend.io.base import Options, portable, reading, require
+from tensormend.io.base import Options, portable, reading, refuse_variable, require
 from tensormend.known import TensorData
 
 __all__ = ["read_nifti", "write_nifti"]
@@ -20,6 +20,7 @@ NAMES = ("x", "y", "z", "time", "u", "v", "w")
 def read_nifti(path: Path, options: Options) -> TensorData:
     """Read an image, scaled as its header says; header and affine are kept to be written back."""
     nibabel = require("nibabel", "nifti", "reading a NIfTI image")
+    refuse_variable(path, options)
     with reading(path, "a NIfTI image"):
         image = nibabel.load(path, mmap=False)
         if not isinstance(image, nibabel.Nifti1Image):  # of which the second version is one too

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError
-from tensormend.io.base import Options, choose, reading
+from tensormend.io.base import Options, choose, reading, refuse_variable
 from tensormend.io.named import assemble, is_reserved, list_candidates, take_apart
 from tensormend.known import TensorData
 
@@ -19,6 +19,7 @@ __all__ = ["read_npy", "read_npz", "write_npy", "write_npz"]
 
 def read_npy(path: Path, options: Options) -> TensorData:
     """Read the array of a ``.npy`` file."""
+    refuse_variable(path, options)
     with reading(path, "a .npy file"):
         # mapped first: a header that promises more than the file holds is refused unread
         mapped = np.lib.format.open_memmap(path, mode="r")
