@@ -25,7 +25,7 @@ import zarr
 
 import tensormend as tm
 from cases import make_tensor
-from damage import flipped, truncated
+from damage import flipped, truncated, try_all
 from tensormend.errors import (
     DataWarning,
     FileError,
@@ -569,6 +569,39 @@ def test_sizes_that_hdf5_declares(path: Places) -> None:
         tm.load(where)
 
 
+def test_damage_that_hdf5_does_not_survive(tmp_path: Path) -> None:
+    """Heaps without an end and chunks without bytes: tried in a process that may die of them."""
+    whole = tmp_path / "whole.h5"
+    with h5py.File(whole, "w") as file:
+        made = file.create_dataset("x", data=VALUES, chunks=(1, 3, 4), compression="gzip")
+        made.attrs["text"] = "of any length"
+        info = made.id.get_chunk_info(1)
+    good = whole.read_bytes()
+    heap = good.index(b"GCOL")
+    first = 16 + heap
+    free = first + 16 + 16  # after one object of thirteen bytes
+    chunk = good.index(struct.pack("<II", info.size, 0) + struct.pack("<QQQQ", 1, 0, 0, 0))
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    changes = {
+        "good": (0, good[:4]),
+        "heap": (heap + 8, struct.pack("<Q", 2**40)),
+        "free": (free + 8, struct.pack("<Q", 0)),
+        "object": (first + 8, struct.pack("<Q", 2**64 - 16)),
+        "chunk": (chunk, struct.pack("<I", 0)),
+    }
+    for name, (place, part) in changes.items():
+        bad = good[:place] + part + good[place + len(part) :]
+        for suffix in (".h5", ".nc"):
+            (folder / f"{name}{suffix}").write_bytes(bad)
+    outcomes = try_all(folder)
+    for suffix in (".h5", ".nc"):
+        assert outcomes.pop(f"good{suffix}") == "loaded"
+    assert outcomes.pop("the process") == "loaded"
+    assert set(outcomes.values()) == {"refused"}
+    assert len(outcomes) == 8
+
+
 def test_scales_of_hdf5(path: Places) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
@@ -883,6 +916,10 @@ def test_sizes_that_netcdf_declares(path: Places) -> None:
     with pytest.raises(MemoryLimitError, match=r"variable 'x'"):
         tm.load(path(".nc"))
     with h5py.File(path(".nc"), "w") as file:
+        file.create_dataset("x", (10**4, 10**4), "u1", chunks=(1, 1))
+    with pytest.raises(FileError, match=r"at most 1000000 chunks"):
+        tm.load(path(".nc"))
+    with h5py.File(path(".nc"), "w") as file:
         file.create_dataset("x", (10**12,), "f8", chunks=(10,))
         file["x"].make_scale("x")
     with pytest.raises(MemoryLimitError, match=r"variable 'x'"):
@@ -915,6 +952,15 @@ def test_zarr_of_xarray(version: int, path: Places) -> None:
     np.testing.assert_array_equal(data.labels[0], DAYS)
     np.testing.assert_array_equal(data.dense(), make_dataset().speed)
     assert data.attributes["units"] == "m s-1"
+
+
+def test_fill_values_of_zarr_2(path: Places) -> None:
+    group = zarr.open_group(path(".zarr"), mode="w", zarr_format=2)
+    array = group.create_array("x", shape=(2, 3), dtype="i4", fill_value=-9)
+    array[0] = [1, -9, 3]
+    assert tm.load(path(".zarr")).n_known == 6
+    array.attrs["_ARRAY_DIMENSIONS"] = ["a", "b"]  # as xarray writes
+    assert tm.load(path(".zarr")).n_known == 2
 
 
 def test_arrays_of_zarr(path: Places) -> None:

@@ -33,9 +33,11 @@ from tensormend.io.base import (
     reading,
     require,
 )
+from tensormend.io.heaps import check_heaps
 from tensormend.known import TensorData
 
 __all__ = [
+    "check_stored",
     "create_file",
     "list_datasets",
     "open_file",
@@ -56,8 +58,10 @@ MAX_OBJECTS = 100_000  # groups and datasets of a file
 def open_file(path: Path, what: str = "an HDF5 file") -> Iterator[Any]:
     """Open a file to read from it."""
     h5py = require("h5py", "hdf5", f"reading {what}")
-    with reading(path, what), h5py.File(path, "r") as file:
-        yield file
+    with reading(path, what):
+        check_heaps(path)
+        with h5py.File(path, "r") as file:
+            yield file
 
 
 @contextmanager
@@ -169,7 +173,18 @@ def read_numbers(path: Path, name: str, dataset: Any, limit: float | None) -> Ar
         )
     check_chunks(dataset.shape, dataset.chunks, dataset.dtype, limit, what)
     with reading(path, f"an HDF5 file with the dataset {name!r}"):
+        check_stored(path, what, dataset)
         return np.asarray(dataset[()])
+
+
+def check_stored(path: Path, what: str, dataset: Any) -> None:
+    """Refuse chunks that are empty or lie outside the file, which crash the library."""
+    if dataset.chunks is None or not hasattr(dataset.id, "chunk_iter"):
+        return
+    size, places = path.stat().st_size, []
+    dataset.id.chunk_iter(lambda chunk: places.append((chunk.byte_offset, chunk.size)))
+    if any(length == 0 or place + length > size for place, length in places):
+        raise FileError(f"{what} is damaged: a chunk is empty or lies outside the file")
 
 
 def read_attribute(owner: Any, key: str, *, is_list: bool = False) -> Any:

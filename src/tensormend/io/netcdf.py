@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +14,17 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import DataWarning, FileError, warn_user
 from tensormend.io.attributes import plain, unique_names
-from tensormend.io.base import Options, choose, is_mask_name, match_mask, portable, reading, require
-from tensormend.io.hdf5 import list_datasets, open_file
+from tensormend.io.base import (
+    Options,
+    check_chunks,
+    choose,
+    is_mask_name,
+    match_mask,
+    portable,
+    reading,
+    require,
+)
+from tensormend.io.hdf5 import check_stored, list_datasets, open_file
 from tensormend.known import TensorData
 from tensormend.known.labelled import require_xarray
 
@@ -84,9 +94,13 @@ def _check_datasets(path: Path, limit: float | None) -> None:
                     f"the variable {name!r} of {path} must lie in the file itself, but takes its "
                     "values from other files; copy it to a file of its own"
                 )
-            shape = dataset.shape or ()
+            shape, what = dataset.shape or (), f"the variable {name!r} of {path}"
             if len(shape) == 1:  # coordinates, which are read when the file is opened
-                check_memory(shape, dataset.dtype, limit, f"the variable {name!r} of {path}")
+                check_memory(shape, dataset.dtype, limit, what)
+            size = math.prod(shape) * dataset.dtype.itemsize
+            if limit is None or size <= limit:  # what is larger will not be read
+                check_chunks(shape, dataset.chunks, dataset.dtype, limit, what)
+                check_stored(path, what, dataset)
 
 
 @contextmanager
