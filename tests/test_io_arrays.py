@@ -557,6 +557,14 @@ def test_values_in_other_files_are_refused(path: Places, tmp_path: Path) -> None
             tm.load(where.rename(path(suffix)))
 
 
+def test_links_of_netcdf_to_other_files_are_refused(path: Places) -> None:
+    tm.save(path(".nc"), VALUES)
+    with h5py.File(path(".nc"), "a") as file:
+        file["more"] = h5py.ExternalLink("elsewhere.h5", "/x")
+    with pytest.raises(FileError, match=r"must have no links to other files, got more"):
+        tm.load(path(".nc"))
+
+
 def test_sizes_that_hdf5_declares(path: Places) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
@@ -977,7 +985,7 @@ def test_arrays_of_zarr(path: Places) -> None:
     assert (data.name, data.n_known) == ("g/x", 3)
     with pytest.raises(FileError, match=r"array 'g/v' of .* must be numbers"):
         tm.load(path(".2.zarr"), variable="g/v")
-    with pytest.raises(FileError, match=r"must hold the array 'h', found g/x \(2 x 3\)"):
+    with pytest.raises(FileError, match=r"must hold the array 'h', found g/mask \(2 x 3\), g/x"):
         tm.load(path(".2.zarr"), variable="h")
     group["g/x"].attrs["mask"] = "gone"
     with pytest.raises(FileError, match=r"names the mask 'gone'"):

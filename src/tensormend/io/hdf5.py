@@ -77,7 +77,7 @@ def text_type() -> Any:
     return require("h5py", "hdf5", "text in an HDF5 file").string_dtype()
 
 
-def list_datasets(path: Path, file: Any) -> dict[str, Any]:
+def list_datasets(path: Path, file: Any, *, refuse_links: bool = False) -> dict[str, Any]:
     """Return the datasets of a file by their paths in it; no link to another place is followed."""
     h5py = require("h5py", "hdf5", "reading an HDF5 file")
     found: dict[str, Any] = {}
@@ -86,7 +86,10 @@ def list_datasets(path: Path, file: Any) -> dict[str, Any]:
     while waiting:
         prefix, group = waiting.pop(0)
         for name in group:
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            link = group.get(name, getlink=True)
+            if refuse_links and isinstance(link, h5py.ExternalLink):
+                raise FileError(f"{path} must have no links to other files, got {prefix}{name}")
+            if not isinstance(link, h5py.HardLink):
                 continue
             part = group[name]
             if isinstance(part, h5py.Dataset):
@@ -112,7 +115,7 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
         values = read_numbers(path, name, dataset, options.memory_limit)
         attributes = _read_attributes(dataset)
         known = _find_known(path, found, name, values, attributes, options.memory_limit)
-        names, labels = _read_modes(path, dataset, options.memory_limit)
+        names, labels = _read_modes(path, found, dataset, options.memory_limit)
         return TensorData(
             values,
             known=known,
@@ -138,8 +141,7 @@ def _choose(path: Path, found: Mapping[str, Any], wanted: str | None) -> str:
 
 def _is_tensor(dataset: Any) -> bool:
     kind, shape = _find_kind(dataset), dataset.shape
-    is_scale = _as_word(read_attribute(dataset, "CLASS")) == "DIMENSION_SCALE"
-    return kind in "biufc" and shape is not None and len(shape) > 1 and not is_scale
+    return kind in "biufc" and shape is not None and len(shape) > 1 and not _is_scale(dataset)
 
 
 def _find_kind(dataset: Any) -> str:
@@ -183,12 +185,13 @@ def check_stored(path: Path, what: str, dataset: Any) -> None:
         return
     size, places = path.stat().st_size, []
     dataset.id.chunk_iter(lambda chunk: places.append((chunk.byte_offset, chunk.size)))
-    if any(length == 0 or place + length > size for place, length in places):
+    least = 5 if dataset.fletcher32 else 1  # a checksum takes four bytes
+    if any(length < least or place + length > size for place, length in places):
         raise FileError(f"{what} is damaged: a chunk is empty or lies outside the file")
 
 
-def read_attribute(owner: Any, key: str, *, is_list: bool = False) -> Any:
-    """Read an attribute of numbers or text, or one of lists of references; ``None`` if other.
+def read_attribute(owner: Any, key: str) -> Any:
+    """Read an attribute of numbers or text, or of references and numbers; ``None`` if other.
 
     The library crashes on lists of what a damaged file says they hold.
     """
@@ -197,10 +200,10 @@ def read_attribute(owner: Any, key: str, *, is_list: bool = False) -> Any:
         return None
     place = owner.attrs.get_id(key)
     kind = place.get_type()
-    if is_list:
-        is_right = kind.get_class() == h5t.VLEN and kind.get_super().get_class() == h5t.REFERENCE
-    else:
-        is_right = kind.get_class() in (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.ENUM)
+    is_right = kind.get_class() in (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.ENUM)
+    if kind.get_class() == h5t.COMPOUND:
+        parts = [kind.get_member_type(i).get_class() for i in range(kind.get_nmembers())]
+        is_right = parts == [h5t.REFERENCE, h5t.INTEGER]
     if not is_right or place.get_storage_size() > MAX_ATTRIBUTE:
         return None
     part = owner.attrs[key]
@@ -248,28 +251,38 @@ def _find_known(
 
 
 def _read_modes(
-    path: Path, dataset: Any, limit: float | None
+    path: Path, found: Mapping[str, Any], dataset: Any, limit: float | None
 ) -> tuple[tuple[str, ...], tuple[Array | None, ...]]:
     """Read names and labels of the modes from the scales of the dimensions."""
-    # by the attributes themselves: the library that knows their meaning crashes on damaged ones
-    order = len(dataset.shape)
-    words = _get_list(dataset, "DIMENSION_LABELS", order)
-    lists = _get_list(dataset, "DIMENSION_LIST", order)
+    scales = _find_scales(found, dataset)
+    words = read_attribute(dataset, "DIMENSION_LABELS")
+    is_given = isinstance(words, np.ndarray) and words.shape == (len(dataset.shape),)
     names: list[str] = []
     labels: list[Array | None] = []
     for k, n in enumerate(dataset.shape):
-        scales = [dataset.file[place] for place in np.ravel(lists[k]) if place]
-        own = str(scales[0].name).rpartition("/")[2] if scales and scales[0].name else ""
-        names.append(_as_word(words[k]) or own or f"mode {k}")
-        fits = [scale for scale in scales if scale.shape == (n,) and not _is_empty(scale)]
-        labels.append(_read_labels(path, fits[0], limit) if fits else None)
+        own = next(iter(scales[k]), "").rpartition("/")[2]
+        names.append((_as_word(words[k]) if is_given else "") or own or f"mode {k}")
+        parts = [part for part in scales[k].values() if part.shape == (n,) and not _is_empty(part)]
+        labels.append(_read_labels(path, parts[0], limit) if parts else None)
     return unique_names(names), tuple(labels)
 
 
-def _get_list(dataset: Any, key: str, order: int) -> Any:
-    """Return an attribute that has something for each dimension, or nothing for any."""
-    given = read_attribute(dataset, key, is_list=key == "DIMENSION_LIST")
-    return given if isinstance(given, np.ndarray) and given.shape == (order,) else [()] * order
+def _find_scales(found: Mapping[str, Any], dataset: Any) -> list[dict[str, Any]]:
+    """Return the scales of each dimension by their paths, asking the scales whose they are.
+
+    The list that the dataset has of its scales is one of those that crash the library.
+    """
+    scales: list[dict[str, Any]] = [{} for _ in dataset.shape]
+    for name, part in found.items():
+        owners = read_attribute(part, "REFERENCE_LIST") if _is_scale(part) else None
+        for place, mode in () if owners is None or owners.dtype.names is None else owners:
+            if place and dataset.file[place] == dataset and mode < len(scales):
+                scales[mode][name] = part
+    return scales
+
+
+def _is_scale(dataset: Any) -> bool:
+    return _as_word(read_attribute(dataset, "CLASS")) == "DIMENSION_SCALE"
 
 
 def _as_word(part: Any) -> str:

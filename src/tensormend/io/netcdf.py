@@ -88,7 +88,7 @@ def _find_engine(path: Path) -> str:
 def _check_datasets(path: Path, limit: float | None) -> None:
     """Refuse, before xarray opens it, a file that points to others or that hides a huge vector."""
     with open_file(path, "a NetCDF-4 file") as file:
-        for name, dataset in list_datasets(path, file).items():
+        for name, dataset in list_datasets(path, file, refuse_links=True).items():
             if dataset.is_virtual or dataset.external:
                 raise FileError(
                     f"the variable {name!r} of {path} must lie in the file itself, but takes its "

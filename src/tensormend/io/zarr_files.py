@@ -53,7 +53,7 @@ def read_zarr(path: Path, options: Options) -> TensorData:
         if isinstance(root, zarr.Array):
             found = {"data": root}
         else:
-            parts = root.members(max_depth=None)
+            parts = sorted(root.members(max_depth=None), key=lambda pair: pair[0])
             found = {name: part for name, part in parts if isinstance(part, zarr.Array)}
         name = _choose(path, found, options.variable)
         return _read_tensor(path, found, name, options.memory_limit)
