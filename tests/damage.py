@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import signal
 import subprocess
@@ -71,6 +70,8 @@ def try_all(folder: Path) -> dict[str, str]:
 
 
 def _main(folder: Path) -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     for path in sorted(folder.iterdir()):
         sys.stdout.write(f"{path.name}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,7 @@ def test_a_library_that_is_missing_is_named(
             call()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="limits memory and time as Unix does")
 @every_suffix
 def test_damage_is_refused_or_harmless(suffix: str, tmp_path: Path) -> None:
     """Files cut short at many lengths, or with bytes changed: no crash, no hang, no other error."""

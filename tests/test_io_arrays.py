@@ -577,6 +577,7 @@ def test_sizes_that_hdf5_declares(path: Places) -> None:
         tm.load(where)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="limits memory and time as Unix does")
 def test_damage_that_hdf5_does_not_survive(tmp_path: Path) -> None:
     """Heaps without an end and chunks without bytes: tried in a process that may die of them."""
     whole = tmp_path / "whole.h5"
@@ -1083,6 +1084,7 @@ def test_one_array_has_no_name(suffix: str, path: Places) -> None:
         tm.load(path(suffix), variable="x")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 def test_a_pipe_is_not_waited_for(path: Places) -> None:
     os.mkfifo(path(".npy"))
     with pytest.raises(InputError, match=r"must be a file, got something else"):
