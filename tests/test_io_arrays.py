@@ -392,6 +392,10 @@ def test_a_header_may_promise_less_than_follows(path: Places) -> None:
     header = "{'descr': '<f8', 'fortran_order': True, 'shape': (1, 2)}\n"
     write_header(path(".npy"), header, np.arange(3.0).tobytes())
     assert tm.load(path(".npy")).values.tolist() == [[0, 1]]
+    with zipfile.ZipFile(path(".npz"), "w") as archive:  # which knows the size of each array
+        archive.write(path(".npy"), "x.npy")
+    with pytest.raises(FileError, match=r"with the 24 bytes that the archive holds"):
+        tm.load(path(".npz"))
 
 
 def test_nothing_is_unpickled(path: Places, tmp_path: Path) -> None:
