@@ -13,8 +13,9 @@ import numpy as np
 
 from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array
 from tensormend.errors import FileError, InputError
-from tensormend.io import numpy_files
+from tensormend.io import images, numpy_files, tables, tns, video
 from tensormend.io.base import Format, Options
+from tensormend.io.pixels import is_colour
 from tensormend.known import TensorData
 from tensormend.storage import check_folder
 
@@ -23,6 +24,25 @@ __all__ = ["FORMATS", "find_format", "load", "save"]
 FORMATS: tuple[Format, ...] = (
     Format("NumPy array", (".npy",), numpy_files.read_npy, numpy_files.write_npy),
     Format("NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz),
+    Format("FROSTT entries", (".tns", ".tns.gz"), tns.read_tns, tns.write_tns),
+    Format(
+        "long table",
+        (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+        tables.read_csv,
+        tables.write_csv,
+        "tables",
+    ),
+    Format("Parquet table", (".parquet",), tables.read_parquet, tables.write_parquet, "tables"),
+    Format("image", (".png", ".jpg", ".jpeg"), images.read_image, images.write_image, "images"),
+    Format("TIFF stack", (".tif", ".tiff"), images.read_tiff, images.write_tiff, "images"),
+    Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
+    Format(
+        "video",
+        (".mp4", ".mkv", ".avi", ".mov", ".webm"),
+        video.read_video,
+        video.write_video,
+        "video",
+    ),
 )
 """Every format, one a line: add a format by adding its reader and writer here."""
 
@@ -60,8 +80,10 @@ def load(
     path : a file whose name ends as one of `FORMATS` does
     variable : the array, dataset or column of values to take, where there are several
     modes : the columns of a table that hold the labels of the modes
-    missing : a value that stands for an unknown entry, beside NaN and what the file itself says
-    mask : another file with an array of the same shape, zero or false where unknown
+    missing : a value that stands for an unknown entry, beside NaN and what the file itself says;
+        a pixel of colours is unknown if all of them have it
+    mask : another file with an array of the same shape, zero or false where unknown; for a
+        picture also without its colours or frames
     memory_limit : bytes that the values may take; a larger file is refused before it is read
 
     Examples
@@ -79,7 +101,10 @@ def load(
     columns = None if modes is None else tuple(modes)
     data = form.read(source, Options(variable, columns, memory_limit))
     if missing is not None and not np.isnan(missing):
-        data = data.hide(np.asarray(data.values == missing))
+        hidden = np.asarray(data.values == missing)
+        if is_colour(data):  # a pixel is unknown whole
+            hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
+        data = data.hide(hidden)
     if mask is not None:
         data = data.hide(~_read_mask(Path(mask), data, memory_limit))
     if data.n_known == 0:
@@ -90,7 +115,7 @@ def load(
 def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Array:
     """Read an array that tells what is known, and match it with the values."""
     given = load(path, memory_limit=memory_limit)
-    if given.is_sparse or given.shape != data.shape:
+    if given.is_sparse or given.shape not in (shapes := _mask_shapes(data)):
         raise FileError(
             f"the mask {path} must be an array of the shape of the data, {data.shape}, got "
             f"{given.shape}"
@@ -98,7 +123,21 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
     shown = np.nan_to_num(given.values) != 0
     if given.known is not None:
         shown &= given.known
+    shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
     return shown if data.indices is None else np.asarray(shown[tuple(data.indices.T)])
+
+
+def _mask_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Shapes that a mask may have, each with that in which it spreads over the data.
+
+    A mask of a picture may leave out the colours, the frames, or both.
+    """
+    shapes = {data.shape: data.shape}
+    for frames in {0, int(data.names[0] == "frame")}:
+        for colours in {0, int(is_colour(data))}:
+            inner = data.shape[frames : len(data.shape) - colours]
+            shapes.setdefault(inner, (1,) * frames + inner + (1,) * colours)
+    return shapes
 
 
 def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) -> None:
