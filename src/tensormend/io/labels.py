@@ -13,7 +13,7 @@ __all__ = ["format_labels", "read_labels"]
 
 # as programs write them: "007" and "1E5" are names and stay text
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-FRACTION = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+(e[+-]?[0-9]+)?)?", re.IGNORECASE)
+FRACTION = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+(e[+-]?[0-9]+)?)?", re.IGNORECASE)
 DATE = re.compile(
     r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?)?"
 )

@@ -68,9 +68,10 @@ def read_tns(path: Path, options: Options) -> TensorData:
         sizes = header.sizes or tuple(int(n) + 1 for n in indices.max(axis=0))
         repeat = find_repeat(indices, sizes)
         if repeat is not None:
+            place = tuple((indices[repeat[0]] + 1).tolist())
             first, second = (_line_of(path, header, row) for row in repeat)
             raise FileError(
-                f"{path} must hold every entry once, got {tuple(indices[repeat[0]] + 1)} in lines "
+                f"{path} must hold every entry once, got {place} in lines "
                 f"{first} and {second}; average or drop the repeats"
             )
     return TensorData(values, indices=indices, sizes=sizes, details={"header": header.style})
@@ -218,7 +219,7 @@ def _too_long(path: Path, line: int) -> FileError:
 
 
 def _show(text: bytes) -> str:
-    shown = text[:40].decode("ascii", "backslashreplace")
+    shown = text[:40].decode("utf-8", "backslashreplace")
     return repr(shown) + ("..." if len(text) > 40 else "")
 
 
