@@ -65,7 +65,7 @@ def read_tns(path: Path, options: Options) -> TensorData:
         with _open(path) as file:
             parts = list(_parse(path, file, header, options.memory_limit))
         indices, values = _join(parts, header.order)
-        sizes = header.sizes or tuple(int(n) + 1 for n in indices.max(axis=0))
+        sizes = header.sizes or tuple(int(indices[:, k].max()) + 1 for k in range(header.order))
         repeat = find_repeat(indices, sizes)
         if repeat is not None:
             place = tuple((indices[repeat[0]] + 1).tolist())
@@ -147,31 +147,32 @@ def _parse(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield indices and values of the entries, chunk by chunk."""
     sizes = header.sizes or (MAX_SIZE,) * header.order
-    line = sum(1 for _ in islice(_first_lines(path, file), header.n_lines))
-    if line == 0 and file.read(3) != b"\xef\xbb\xbf":
+    for _ in islice(_first_lines(path, file), header.n_lines):
+        pass
+    if header.n_lines == 0 and file.read(3) != b"\xef\xbb\xbf":
         file.seek(0)
     threads = kernels.thread_count(None)
     entry_bytes = 8 * (header.order + 1)
     n_entries = 0
-    for text, n_lines in _chunks(path, file, line):
+    for text, start in _chunks(path, file):
         indices, values, fault = kernels.parse_entries(
             np.frombuffer(text, dtype=np.uint8), sizes, threads
         )
         if fault is not None:
-            raise _explain(path, text, line, sizes, fault)
+            raise _explain(path, text, start, sizes, fault)
         n_entries += len(values)
         refuse_huge(path, n_entries * entry_bytes, memory_limit)
         if len(values) == 0 and len(text) > CHUNK // 2:
             raise FileError(
-                f"{path} must hold entries, got {len(text)} bytes without any after line {line}; "
+                f"{path} must hold entries, got {len(text)} bytes without any after byte {start}; "
                 "check that it is a .tns file"
             )
         yield indices, values
-        line += n_lines
 
 
-def _chunks(path: Path, file: BinaryIO, line: int) -> Iterator[tuple[memoryview, int]]:
-    """Yield text that ends where a line does, with its lines; the next overwrites it."""
+def _chunks(path: Path, file: BinaryIO) -> Iterator[tuple[memoryview, int]]:
+    """Yield text that ends where a line does, and where it begins; the next overwrites it."""
+    start = file.tell()
     buffer = bytearray(CHUNK)
     view = memoryview(buffer)
     filled = 0
@@ -180,15 +181,14 @@ def _chunks(path: Path, file: BinaryIO, line: int) -> Iterator[tuple[memoryview,
         filled += n
         if n == 0:
             if filled:
-                yield view[:filled], 1
+                yield view[:filled], start
             return
         end = buffer.rfind(b"\n", 0, filled) + 1
         if end == 0 and filled == CHUNK:
-            raise _too_long(path, line + 1)
+            raise _too_long(path, _count_lines(path, start) + 1)
         if end:
-            n_lines = buffer.count(b"\n", 0, end)
-            yield view[:end], n_lines
-            line += n_lines
+            yield view[:end], start
+            start += end
             rest = filled - end
             buffer[:rest] = buffer[end:filled]
             filled = rest
@@ -224,12 +224,12 @@ def _show(text: bytes) -> str:
 
 
 def _explain(
-    path: Path, text: memoryview, first: int, sizes: tuple[int, ...], fault: tuple[int, int, int]
+    path: Path, text: memoryview, start: int, sizes: tuple[int, ...], fault: tuple[int, int, int]
 ) -> FileError:
-    """Say what is wrong with a line of a chunk, of which ``first`` lines are before it."""
+    """Say what is wrong with a line of a chunk that begins at the byte ``start``."""
     row, wrong, column = fault
     content = bytes(text).split(b"\n", row + 1)[row].partition(b"#")[0]
-    where = f"line {first + row + 1} of {path}"
+    where = f"line {_count_lines(path, start) + row + 1} of {path}"
     if wrong == 1:
         return FileError(
             f"{where} must have {len(sizes) + 1} columns, an index for each of the {len(sizes)} "
@@ -247,6 +247,16 @@ def _explain(
         f"{where} must end with a finite number, got {token}; leave an unknown entry out, or "
         "write nan"
     )
+
+
+def _count_lines(path: Path, end: int) -> int:
+    """Count the lines before a byte, by reading once more."""
+    n_lines = 0
+    with _open(path) as file:
+        while end > 0 and (text := file.read(min(end, CHUNK))):
+            n_lines += text.count(b"\n")
+            end -= len(text)
+    return n_lines
 
 
 def _line_of(path: Path, header: Header, entry: int) -> int:
