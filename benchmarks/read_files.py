@@ -19,10 +19,10 @@ import pandas as pd
 
 import tensormend as tm
 from tensormend.io import load, save
-from tensormend.io.tables import BLOCK
 from tensormend.known import TensorData
 
 SHAPE = (4000, 3000, 2000)
+BLOCK = 2**18  # rows that are written at a time
 LINE_BYTES = 33  # of an entry of this shape, with 17 digits of its value
 
 

@@ -454,3 +454,14 @@ def test_missing_libraries_are_named(
         load(tmp_path / name)
     with pytest.raises(MissingDependencyError, match=rf"tensormend\[{extra}\]"):
         save(tmp_path / f"b{name}", film()[..., 0] if name != "a.png" else grey())
+
+
+def test_tiff_compressions(tmp_path: Path) -> None:
+    for kind in ("tiff_lzw", "tiff_deflate", "packbits", "jpeg", "tiff_adobe_deflate"):
+        first, *others = [pillow.fromarray(frame) for frame in film()]
+        first.save(tmp_path / "a.tif", save_all=True, append_images=others, compression=kind)
+        data = load(tmp_path / "a.tif")
+        assert data.shape == film().shape, kind
+        assert np.abs(data.values.astype(int) - film()).mean() < (10 if kind == "jpeg" else 1e-9)
+        pillow.fromarray(grey()).save(tmp_path / "b.tif", compression=kind)
+        assert load(tmp_path / "b.tif").names == ("row", "column")

@@ -224,6 +224,17 @@ def test_tns_lines_are_counted_over_chunks(
     assert "lines 6 and 43" in refusal(write(tmp_path, f"# x\n40 40\n\n{rows}3 1 2\n"))
 
 
+def test_tns_is_read_without_compiled_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("parse_entries", "format_entries", "sort_entries", "find_nodes"):
+        monkeypatch.setattr(kernels, name, getattr(reference, name))
+    data = load(write(tmp_path, PLAIN))
+    save(tmp_path / "b.tns", data)
+    assert (tmp_path / "b.tns").read_text() == "# sizes 2 3 2\n1 1 1 1.5\n2 3 1 -2.0\n"
+    assert "lines 2 and 4" in refusal(write(tmp_path, f"{PLAIN}2 3 1 7\n"))
+
+
 def test_tns_headers_must_hold(tmp_path: Path) -> None:
     assert "from 1 to 2 in column 2" in refusal(write(tmp_path, "2 2\n1 3 1\n"))
     assert "must hold the sizes" in refusal(write(tmp_path, "2 0\n1 3 1\n"))
@@ -495,3 +506,29 @@ def test_tables_without_pyarrow_say_what_to_install(
         load(write(tmp_path, CITIES, name))
     with pytest.raises(MissingDependencyError, match=r"tensormend\[tables\]"):
         save(tmp_path / f"b{name}", np.ones((2, 2)))
+
+
+def test_parquet_texts_are_kept_once(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n = 20_000
+    long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array(["x" * 10**6]))
+    table = pa.table({"a": long, "b": np.arange(n), "v": np.ones(n)})
+    pq.write_table(table, tmp_path / "a.parquet")  # 20 GB, were each row to have its own
+    assert load(tmp_path / "a.parquet", memory_limit=10**8).shape == (1, n)
+
+
+def test_parquet_categories_that_occur(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    codes = pa.array([2, 0, 2], pa.int8())
+    letters = pa.DictionaryArray.from_arrays(codes, pa.array(["z", "y", "a"]))
+    table = pa.table({"a": letters, "b": [True, False, False], "v": [1, 2, 3]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    data = load(tmp_path / "a.parquet")
+    assert [None if part is None else part.tolist() for part in data.labels] == [["a", "z"], [0, 1]]
+    np.testing.assert_array_equal(data.dense(), [[3, 1], [2, np.nan]])
+    save(tmp_path / "b.parquet", data)
+    assert pq.read_table(tmp_path / "b.parquet").schema.types[:2] == [pa.string(), pa.bool_()]

@@ -113,7 +113,7 @@ OPTIONAL = {
     "PIL": "io/images.py",
     "av": "io/video.py",
     "pyarrow": "io/tables.py",
-    "tifffile": "io/images.py",
+    "tifffile": "io/tiff.py",
     "pyttb": "bench/peers.py",
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array
 from tensormend.errors import FileError, InputError
-from tensormend.io import images, numpy_files, tables, tns, video
+from tensormend.io import images, numpy_files, tables, tiff, tns, video
 from tensormend.io.base import Format, Options
 from tensormend.io.pixels import is_colour
 from tensormend.known import TensorData
@@ -34,7 +34,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format("Parquet table", (".parquet",), tables.read_parquet, tables.write_parquet, "tables"),
     Format("image", (".png", ".jpg", ".jpeg"), images.read_image, images.write_image, "images"),
-    Format("TIFF stack", (".tif", ".tiff"), images.read_tiff, images.write_tiff, "images"),
+    Format("TIFF stack", (".tif", ".tiff"), tiff.read_tiff, tiff.write_tiff, "images"),
     Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
     Format(
         "video",
@@ -102,7 +102,7 @@ def load(
     data = form.read(source, Options(variable, columns, memory_limit))
     if missing is not None and not np.isnan(missing):
         hidden = np.asarray(data.values == missing)
-        if is_colour(data):  # a pixel is unknown whole
+        if is_colour(data) and not data.is_sparse:  # a pixel is unknown whole
             hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
         data = data.hide(hidden)
     if mask is not None:

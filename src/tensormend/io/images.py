@@ -1,8 +1,8 @@
-"""Images and animated GIFs, through Pillow, and TIFF stacks, through tifffile.
+"""Images and animated GIFs, through Pillow.
 
-Row x column, x channel where there are colours, and frames or pages first where there are several.
+Row x column, x channel where there are colours, and frames first where there are several.
 A pixel whose alpha is 0 is unknown; alpha is not part of the tensor. The orientation that a camera
-notes is left alone. The file that names both libraries.
+notes is left alone. The file that names Pillow.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from tensormend.algebra import Array, check_memory
 from tensormend.errors import DataWarning, FileError, InputError, warn_user
 from tensormend.io.base import Options, require
 from tensormend.io.entries import decoding
-from tensormend.io.pixels import COLOURS, Pixels, as_pixels, drop_grey, name_modes
+from tensormend.io.pixels import Pixels, as_pixels, drop_grey, name_modes
 from tensormend.known import TensorData
 
-__all__ = ["read_gif", "read_image", "read_tiff", "write_gif", "write_image", "write_tiff"]
+__all__ = ["read_gif", "read_image", "read_pages", "write_gif", "write_image"]
 
 QUALITY = 95  # of JPEG, of 100
 FRAME_SECONDS = 0.1  # where an animation does not tell
-AXES = {"Y": "row", "X": "column", "S": "channel", "C": "channel", "T": "frame", "Z": "depth"}
 DEEP_MODES = {"I;16", "I;16B", "I;16L", "I;16N"}
 
 
@@ -93,6 +92,20 @@ def _spread(alpha: Array | None, values: Array) -> Array | None:
         return None
     known = alpha != 0
     return known if known.ndim == values.ndim else np.repeat(known[..., None], 3, axis=-1)
+
+
+def read_pages(path: Path, memory_limit: float | None) -> tuple[Array, Array | None]:
+    """Read the pages of a file that has them, and their alpha, in what pixels Pillow knows."""
+    with _opened(path, "an image") as image:
+        size = (image.n_frames, image.height, image.width, 4)
+        check_memory(size, np.uint8, memory_limit, f"the pages of {path}")
+        pages = []
+        for k in range(image.n_frames):
+            image.seek(k)
+            pages.append(_read_pixels(image))
+    values = np.stack([page for page, _ in pages])
+    alphas = [alpha for _, alpha in pages if alpha is not None]
+    return values, np.stack(alphas) if len(alphas) == len(pages) else None
 
 
 def write_image(path: Path, data: TensorData) -> None:
@@ -205,124 +218,3 @@ def _durations(data: TensorData, n_frames: int) -> list[float]:
         return [1000 * FRAME_SECONDS] * n_frames
     steps = np.diff(labels.astype(float))
     return [float(step) for step in 1000 * np.append(steps, steps[-1])]
-
-
-# TIFF
-
-
-def read_tiff(path: Path, options: Options) -> TensorData:
-    """Read an image or a stack of pages from a ``.tif`` file."""
-    tifffile = require("tifffile", "images", "a .tif file")
-    with decoding(path, "a .tif file"), tifffile.TiffFile(path) as file:
-        series = _choose_series(path, file.series, options.variable)
-        page = series.keyframe
-        check_memory(series.shape, series.dtype, options.memory_limit, f"the stack in {path}")
-        if series.dtype is None or series.dtype.kind not in "biufc":
-            raise FileError(f"{path} must hold numbers, got {series.dtype}; convert it")
-        values, axes = np.asarray(series.asarray()), series.axes
-        values, axes, alpha = _read_samples(values, axes, page)
-    names = _name_axes(axes)
-    is_colour = names[-1] == "channel" and page.photometric in (2, 3, 6) and values.shape[-1] == 3
-    labels = (None,) * (values.ndim - 1) + ((COLOURS if is_colour else None),)
-    known = None
-    if alpha is not None and not alpha.all():
-        known = np.repeat((alpha != 0)[..., None], values.shape[-1], axis=-1)
-        known = known if known.ndim == values.ndim else known[..., 0]
-    return TensorData(
-        values,
-        known=known,
-        names=names,
-        labels=labels,
-        details={"dtype": values.dtype.str, "axes": axes},
-    )
-
-
-def _choose_series(path: Path, series: Any, variable: str | None) -> Any:
-    found = {str(k): one for k, one in enumerate(series)}
-    if not found:
-        raise FileError(f"{path} must hold an image, got none; check the file")
-    if variable is None and len(found) > 1 and len({one.shape for one in found.values()}) > 1:
-        shapes = ", ".join(f"{name}: {one.shape}" for name, one in list(found.items())[:10])
-        raise FileError(
-            f"{path} must hold one image or stack, got several ({shapes}); name one with variable"
-        )
-    name = "0" if variable is None else variable
-    if name not in found:
-        raise FileError(f"{path} must hold the stack {name!r}, found {', '.join(found)}")
-    return found[name]
-
-
-def _read_samples(values: Array, axes: str, page: Any) -> tuple[Array, str, Array | None]:
-    """Turn palettes, bits and white-is-zero into colours or grey values, and part from alpha."""
-    alpha = None
-    if page.photometric == 3 and page.colormap is not None:
-        values = (page.colormap[:, values] >> 8).astype(np.uint8)
-        values, axes = np.moveaxis(values, 0, -1), f"{axes}S"
-    if values.dtype == bool:
-        values = values.astype(np.uint8) * np.uint8(255)
-    if page.photometric == 0 and values.dtype.kind == "u":
-        values = np.iinfo(values.dtype).max - values
-    if "S" in axes and axes[-1] != "S":  # planes of colours: last, as in other images
-        values = np.moveaxis(values, axes.index("S"), -1)
-        axes = axes.replace("S", "") + "S"
-    extra = tuple(page.extrasamples or ())
-    if axes[-1] == "S" and extra and extra[-1] in (1, 2) and values.shape[-1] in (2, 4):
-        values, alpha = values[..., :-1], values[..., -1]
-        if values.shape[-1] == 1:
-            values, axes = values[..., 0], axes[:-1]
-    return np.ascontiguousarray(values), axes, alpha
-
-
-def _name_axes(axes: str) -> tuple[str, ...]:
-    """Name the modes by the axes that the file tells; what it does not tell are pages."""
-    names: list[str] = []
-    for axis in axes:
-        name = AXES.get(axis, "page")
-        n = sum(other.split(" ")[0] == name for other in names)
-        names.append(f"{name} {n + 1}" if n else name)
-    return tuple(names)
-
-
-def write_tiff(path: Path, data: TensorData) -> None:
-    """Write an image or a stack in the type that was read; NaN where unknown, then as floats."""
-    tifffile = require("tifffile", "images", "a .tif file")
-    values = data.dense()
-    stated = np.dtype(data.details.get("dtype", values.dtype))
-    has_holes = values.dtype.kind == "f" and bool(np.isnan(values).any())
-    if stated.kind in "iu" and values.dtype != stated and not has_holes:
-        ends = np.iinfo(stated)
-        values = np.clip(np.rint(values), ends.min, ends.max).astype(stated)
-    elif stated.kind == "f":
-        values = values.astype(stated)
-    if values.dtype == bool:
-        values = values.astype(np.uint8) * np.uint8(255)
-    if values.dtype.kind not in "iuf" or values.ndim < 2:
-        raise InputError(
-            "a .tif file holds images of real numbers, got "
-            f"{values.dtype} of shape {values.shape}; write .npz"
-        )
-    axes = data.details.get("axes", "")
-    if len(axes) != values.ndim:
-        axes = _find_axes(data)
-    is_colour = axes[-1] == "S" and values.shape[-1] in (3, 4)
-    with decoding(path, "a .tif file"):
-        tifffile.imwrite(
-            path,
-            np.ascontiguousarray(values),
-            photometric="rgb" if is_colour else "minisblack",
-            metadata={"axes": axes},
-            bigtiff=values.nbytes > 2**31,
-        )
-
-
-def _find_axes(data: TensorData) -> str:
-    """Tell the axes from the names of the modes: the last are rows, columns, perhaps colours."""
-    order = len(data.shape)
-    has_names = "row" in data.names and "column" in data.names
-    is_colour = data.names[-1] == "channel" if has_names else order > 2 and data.shape[-1] == 3
-    if not has_names:
-        last = "YXS" if is_colour else "YX"
-        return "Q" * (order - len(last)) + last
-    known = {name: axis for axis, name in AXES.items() if axis != "S"}
-    axes = "".join(known.get(name, "Q") for name in data.names)
-    return axes[:-1] + "S" if is_colour else axes

@@ -9,46 +9,25 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tensormend.algebra import Array
-from tensormend.errors import FileError, InputError
+from tensormend.errors import FileError
 from tensormend.io.base import Options, require
 from tensormend.io.csv_text import NULLS, Layout, find_fault, find_layout, line_of
-from tensormend.io.entries import decoding, find_repeat, refuse_huge
-from tensormend.io.labels import format_labels, read_labels
+from tensormend.io.entries import decoding, refuse_huge
+from tensormend.io.labels import read_labels
+from tensormend.io.rows import Column, as_text, assemble, blocks, keep_used, plan_columns
 from tensormend.known import TensorData
 from tensormend.known.columns import choose_columns, refuse_fractions
 
 __all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
 
-MAX_ROWS = 5 * 10**8
-"""Rows that a table may have when it is written."""
-
-BLOCK = 2**18  # rows that are written at a time
 CHUNK = 4 * 2**20  # bytes of text that are parsed at a time
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of labels.
-
-    Attributes
-    ----------
-    labels : in their order
-    places : per row, the place of its label; -1 where it has none
-    texts : the labels as they were written, or ``None``
-    """
-
-    labels: Array
-    places: Array
-    texts: tuple[str, ...] | None = None
 
 
 def _arrow(module: str) -> Any:
@@ -79,7 +58,7 @@ def read_csv(path: Path, options: Options) -> TensorData:
             "decimal": layout.decimal,
             "texts": tuple((column.labels, column.texts) for column in columns),
         }
-        return _assemble(
+        return assemble(
             path,
             layout.modes,
             layout.value,
@@ -151,9 +130,8 @@ def _decode(path: Path, column: Any, limit: float | None) -> Column:
 
 def read_parquet(path: Path, options: Options) -> TensorData:
     """Read a long ``.parquet`` file."""
-    parquet = _arrow("parquet")
     pyarrow = _arrow("")
-    with decoding(path, "a .parquet file"), parquet.ParquetFile(path) as file:
+    with decoding(path, "a .parquet file"), _open_parquet(path) as file:
         schema = file.schema_arrow
         names, value = choose_columns(schema.names, options.modes, options.variable, "variable")
         chosen = [str(name) for name in (*names, value)]
@@ -165,7 +143,7 @@ def read_parquet(path: Path, options: Options) -> TensorData:
             raise FileError(f"{path} must hold at least one known entry, found none")
         columns = []
         for name in names:
-            column = _encode(path, str(name), table.column(name))
+            column = _encode(path, str(name), table.column(name), options.memory_limit)
             if options.modes is None and column.labels.dtype.kind == "f":
                 refuse_fractions(name, "variable")
             columns.append(column)
@@ -180,82 +158,50 @@ def read_parquet(path: Path, options: Options) -> TensorData:
             "types": {name: schema.field(name).type for name in chosen[:-1]},
         }
         modes = tuple(map(str, names))
-        return _assemble(path, modes, str(value), columns, values, details, lambda row: row + 1)
+        return assemble(path, modes, str(value), columns, values, details, lambda row: row + 1)
 
 
-def _encode(path: Path, name: str, column: Any) -> Column:
+def _open_parquet(path: Path) -> Any:
+    """Open a file so that each text of a column is kept once."""
+    pyarrow, parquet = _arrow(""), _arrow("parquet")
+    with parquet.ParquetFile(path) as file:
+        texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
+    return parquet.ParquetFile(path, read_dictionary=texts)
+
+
+def _encode(path: Path, name: str, column: Any, limit: float | None) -> Column:
     """Sort the labels of a column whose type says what they are."""
-    pyarrow = _arrow("")
+    pyarrow, compute = _arrow(""), _arrow("compute")
     types, kind = pyarrow.types, column.type
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-        column = column.cast(kind)
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    is_text = types.is_string(kind) or types.is_large_string(kind)
     if types.is_boolean(kind):
         column = column.cast(pyarrow.int64())
     elif types.is_decimal(kind):
         column = column.cast(pyarrow.float64())
-    elif not (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_date(kind)
-        or types.is_timestamp(kind)
+    elif not is_text and not any(
+        test(kind)
+        for test in (types.is_integer, types.is_floating, types.is_date, types.is_timestamp)
     ):
         raise FileError(
             f"labels in column {name!r} of {path} must be numbers, text or dates, got {kind}; "
             "convert them"
         )
-    whole = column.combine_chunks().dictionary_encode()
-    whole = whole.combine_chunks() if isinstance(whole, pyarrow.ChunkedArray) else whole
-    labels = whole.dictionary.to_numpy(zero_copy_only=False)
-    if labels.dtype == object:
-        labels = labels.astype(str)
-    codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    labels, places = np.unique(labels, return_inverse=True)
-    return Column(labels, np.where(codes < 0, -1, places.reshape(-1)[codes]))
-
-
-def _assemble(
-    path: Path,
-    modes: Sequence[str],
-    value: str,
-    columns: Sequence[Column],
-    values: Array,
-    details: dict[str, Any],
-    line: Any,
-) -> TensorData:
-    """Put the columns together, each row an entry of its own."""
-    word = "row" if path.name.lower().endswith(".parquet") else "line"
-    for name, column in zip(modes, columns, strict=True):
-        if column.places.min() < 0:
-            raise FileError(
-                f"every row must have a label in each mode, got none for {name!r} in {word} "
-                f"{line(int(np.argmin(column.places)))} of {path}; drop such rows"
-            )
-    indices = np.empty((len(values), len(columns)), dtype=np.int64)
-    for k, column in enumerate(columns):
-        indices[:, k] = column.places
-    sizes = tuple(len(column.labels) for column in columns)
-    repeat = find_repeat(indices, sizes)
-    if repeat is not None:
-        entry = ", ".join(
-            f"{name}={column.labels[place]}"
-            for name, column, place in zip(modes, columns, indices[repeat[0]], strict=True)
-        )
-        raise FileError(
-            f"every entry must be in one row of {path}, got {entry} in {word}s {line(repeat[0])} "
-            f"and {line(repeat[1])}; average the rows or drop some"
-        )
-    return TensorData(
-        values,
-        indices=indices,
-        sizes=sizes,
-        names=tuple(modes),
-        labels=tuple(column.labels for column in columns),
-        name=value,
-        details=details,
-    )
+    if not types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    whole = whole.chunk(0) if isinstance(whole, pyarrow.ChunkedArray) else whole
+    values = whole.dictionary
+    if is_text:
+        # NumPy gives every label the room of the longest
+        longest = compute.max(compute.utf8_length(values)).as_py() or 0
+        refuse_huge(path, 4 * len(values) * longest, limit)
+    missing = ~values.is_valid().to_numpy(zero_copy_only=False)
+    found = (values.fill_null("") if is_text else values).to_numpy(zero_copy_only=False)
+    labels, places = np.unique(found.astype(str) if is_text else found, return_inverse=True)
+    places = np.where(missing, -1, places.reshape(-1))
+    codes = whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
+    return keep_used(labels, np.append(places, -1)[codes])
 
 
 # writing
@@ -264,11 +210,11 @@ def _assemble(
 def write_csv(path: Path, data: TensorData) -> None:
     """Write a row for every entry, with the columns of the file that was read; blank is unknown."""
     pyarrow, arrow_csv = _arrow(""), _arrow("csv")
-    columns, value = _plan(data)
+    columns, value = plan_columns(data)
     name = path.name.lower()
     delimiter = "\t" if ".tsv" in name[-7:] else data.details.get("delimiter", ",")
     decimal = data.details.get("decimal", ".") if delimiter != "," else "."
-    labels = {name: _as_text(data, k) for k, name in enumerate(data.names)}
+    labels = {name: as_text(data, k) for k, name in enumerate(data.names)}
     specials = set(f'{delimiter}"\r\n')
     is_plain = all(specials.isdisjoint(text) for texts in labels.values() for text in texts)
     arrays = {name: pyarrow.array(texts, pyarrow.string()) for name, texts in labels.items()}
@@ -287,7 +233,7 @@ def write_csv(path: Path, data: TensorData) -> None:
     with pyarrow.output_stream(str(path)) as file:
         file.write(header.getvalue().encode())
         with arrow_csv.CSVWriter(file, schema, write_options=style) as writer:
-            for places, values in _blocks(data):
+            for places, values in blocks(data):
                 rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
                 numbers = pyarrow.array(values.astype(np.float64), from_pandas=True)
                 if decimal != ".":
@@ -302,7 +248,7 @@ def write_csv(path: Path, data: TensorData) -> None:
 def write_parquet(path: Path, data: TensorData) -> None:
     """Write a row for every entry, with the columns and types of labels that were read."""
     pyarrow, parquet = _arrow(""), _arrow("parquet")
-    columns, value = _plan(data)
+    columns, value = plan_columns(data)
     known_types = data.details.get("types", {})
     arrays = {}
     for k, name in enumerate(data.names):
@@ -316,56 +262,9 @@ def write_parquet(path: Path, data: TensorData) -> None:
     types[value] = pyarrow.float32() if single else pyarrow.float64()
     schema = pyarrow.schema([(name, types[name]) for name in columns])
     with parquet.ParquetWriter(path, schema) as writer:
-        for places, values in _blocks(data):
+        for places, values in blocks(data):
             rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
             rows[value] = pyarrow.array(values, types[value], from_pandas=True)
             writer.write_batch(
                 pyarrow.record_batch([rows[name] for name in columns], schema=schema)
             )
-
-
-def _plan(data: TensorData) -> tuple[list[str], str]:
-    """Name the columns, and refuse what cannot be a table."""
-    n_rows = math.prod(data.shape)
-    if n_rows > MAX_ROWS:
-        raise InputError(
-            f"a table has a row for every entry and may have {MAX_ROWS}, got {n_rows} entries of "
-            f"shape {data.shape}; write .npz or .tns, which hold the known entries alone"
-        )
-    if data.values.dtype.kind not in "biuf":
-        raise InputError(f"a table holds real numbers, got {data.values.dtype}; write .npz instead")
-    if len(set(data.names)) != len(data.names):
-        raise InputError(
-            f"modes of a table must have names of their own, got {list(data.names)}; rename them"
-        )
-    value = data.name or "value"
-    while value in data.names:
-        value += "_"
-    columns = list(data.details.get("columns", ()))
-    if sorted(columns) != sorted([*data.names, value]):
-        columns = [*data.names, value]
-    return columns, value
-
-
-def _as_text(data: TensorData, mode: int) -> list[str]:
-    """Write the labels of a mode, as the file that was read had them."""
-    labels = data.labels[mode]
-    if labels is None:
-        return [str(place) for place in range(data.shape[mode])]
-    texts = format_labels(labels)
-    saved = data.details.get("texts", ())
-    if mode < len(saved) and saved[mode][0].dtype == labels.dtype:
-        known, shown = saved[mode]
-        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        found = known[places] == labels
-        for k in np.flatnonzero(found).tolist():
-            texts[k] = shown[places[k]]
-    return texts
-
-
-def _blocks(data: TensorData) -> Iterator[tuple[tuple[Array, ...], Array]]:
-    """Yield the places and values of all entries, in the order of C arrays."""
-    values = data.dense(memory_limit=None).reshape(-1)
-    for start in range(0, len(values), BLOCK):
-        stop = min(start + BLOCK, len(values))
-        yield np.unravel_index(np.arange(start, stop), data.shape), values[start:stop]
