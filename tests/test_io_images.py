@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -346,6 +347,30 @@ def test_video_from_animation_keeps_its_rate(tmp_path: Path) -> None:
     assert load(tmp_path / "b.mp4").details["rate"] == "10"
     with pytest.raises(InputError, match="cannot leave pixels out"):
         save(tmp_path / "c.mp4", TensorData(film(), known=film() > 10))
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "b.tif", "a.gif", "a.mp4", "a.avi"])
+def test_cut_files_never_pass_for_whole_ones(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    values = film() if path.suffix not in (".png", ".jpg") else colour()
+    if name == "b.tif":
+        tifffile.imwrite(path, values, compression="zlib", photometric="rgb")
+    else:
+        save(path, values)
+    content, whole = path.read_bytes(), load(path).dense()
+    for length in np.linspace(0, len(content) - 1, 50).astype(int):
+        path.write_bytes(content[:length])
+        with contextlib.suppress(FileError):
+            np.testing.assert_array_equal(load(path).dense(), whole)
+
+
+@pytest.mark.parametrize("ending", [".mkv", ".webm"])
+def test_cut_streams_tell_how_many_frames(tmp_path: Path, ending: str) -> None:
+    save(tmp_path / f"a{ending}", film())
+    content = (tmp_path / f"a{ending}").read_bytes()
+    (tmp_path / f"b{ending}").write_bytes(content[: int(0.93 * len(content))])
+    with pytest.raises(FileError, match=r"only \d of 6 frames could be read"):
+        load(tmp_path / f"b{ending}")
 
 
 def test_cut_videos_tell_how_many_frames(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ The modes are what the axes of the file say: row, column, channel, frame, depth,
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ PLAIN = (1, 8, 32946)  # compressions that tifffile knows of itself: none, and d
 def read_tiff(path: Path, options: Options) -> TensorData:
     """Read an image or a stack of pages from a ``.tif`` file."""
     tifffile = require("tifffile", "images", "a .tif file")
-    with decoding(path, "a .tif file"), tifffile.TiffFile(path) as file:
+    with decoding(path, "a .tif file"), _heeding_log(), tifffile.TiffFile(path) as file:
         series = _choose_series(path, file.series, options.variable)
         page = series.keyframe
         if series.dtype is None or series.dtype.kind not in "biufc":
@@ -57,6 +60,31 @@ def read_tiff(path: Path, options: Options) -> TensorData:
         labels=labels,
         details={"dtype": values.dtype.str, "axes": axes},
     )
+
+
+class _Complaints(logging.Handler):
+    """Keep what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one message."""
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def _heeding_log() -> Iterator[None]:
+    """Take errors seriously that tifffile logs only, such as pages that are cut off."""
+    complaints, log = _Complaints(), logging.getLogger("tifffile")
+    log.addHandler(complaints)
+    try:
+        yield
+    finally:
+        log.removeHandler(complaints)
+    if complaints.messages:
+        raise ValueError(complaints.messages[0])
 
 
 def _read_compressed(path: Path, limit: float | None) -> tuple[Array, str, Array | None]:

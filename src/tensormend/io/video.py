@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,33 +30,26 @@ H264 = ("libx264", {"crf": "12", "preset": "medium"})
 def read_video(path: Path, options: Options) -> TensorData:
     """Read all frames of the first picture stream of a video; grey ones have no channels."""
     av = require("av", "video", "a video")
-    frames: list[Array] = []
-    times: list[float | None] = []
     with decoding(path, "a video"), av.open(str(path)) as container:
         if not container.streams.video:
             raise FileError(f"{path} must hold a stream of pictures, got none; check the file")
         stream = container.streams.video[0]
-        rate = stream.average_rate or stream.guessed_rate or RATE
-        kind = str(stream.codec_context.pix_fmt)
-        style = "gray" if kind.startswith("gray") else "rgb24"
-        promised = int(stream.frames or 0)
+        rate = Fraction(stream.average_rate or stream.guessed_rate or RATE)
+        seconds = _find_duration(container, stream)
+        promised = int(stream.frames or round(seconds * rate))
+        frames: list[Array] = []
+        times: list[float | None] = []
+        end = 0.0
         try:
-            for frame in container.decode(stream):
-                picture = (frame.height, frame.width, 1 if style == "gray" else 3)
-                # twice: the frames, and the array that they are put together in
-                needed = (2 * max(promised, len(frames) + 1), *picture)
-                check_memory(needed, np.uint8, options.memory_limit, f"the frames of {path}")
-                array = frame.to_ndarray(format=style)
-                if frames and array.shape != frames[0].shape:
-                    raise FileError(
-                        f"the frames of {path} must have one size, got {array.shape[:2]} after "
-                        f"{frames[0].shape[:2]}; scale them first"
-                    )
-                frames.append(array)
+            for frame in _decode(container, stream):
+                frames.append(_as_array(path, frame, frames, promised, options.memory_limit))
                 times.append(frame.time)
-        except av.FFmpegError as error:
+                last = float((frame.duration or 0) * (frame.time_base or 0))
+                end = (frame.time or 0.0) + max(last, float(1 / rate))
+        except (av.FFmpegError, EOFError) as error:
             raise _cut_off(path, len(frames), promised, str(error)) from error
-    if not frames or len(frames) < promised - max(2, MISSING_SHARE * promised):
+    is_short = seconds - end > max(0.75 / rate, MISSING_SHARE * seconds)
+    if not frames or is_short or len(frames) < stream.frames - max(1, MISSING_SHARE * promised):
         raise _cut_off(path, len(frames), promised, "the file ends early")
     values = np.stack(frames)
     values = drop_grey(values) if values.ndim == 4 else values
@@ -64,8 +58,44 @@ def read_video(path: Path, options: Options) -> TensorData:
         values,
         names=names,
         labels=(_as_seconds(times, rate), *labels[1:]),
-        details={"dtype": "uint8", "rate": str(Fraction(rate))},
+        details={"dtype": "uint8", "rate": str(rate)},
     )
+
+
+def _find_duration(container: Any, stream: Any) -> float:
+    """Seconds that a header promises for the pictures, 0 if it tells none."""
+    if stream.frames:  # which says more
+        return 0.0
+    told = str(stream.metadata.get("DURATION", "")).split(":")
+    if len(told) == 3:
+        return sum(float(part) * unit for part, unit in zip(told, (3600, 60, 1), strict=True))
+    is_alone = len(container.streams) == 1  # sound may be longer
+    return (container.duration or 0) / 1e6 if is_alone else 0.0
+
+
+def _decode(container: Any, stream: Any) -> Iterator[Any]:
+    """Yield the frames, up to a packet that is cut off."""
+    for packet in container.demux(stream):
+        if packet.is_corrupt:
+            raise EOFError("a frame is cut off")
+        yield from packet.decode()
+
+
+def _as_array(
+    path: Path, frame: Any, before: list[Array], promised: int, limit: float | None
+) -> Array:
+    """Take the pixels of a frame, if all of them fit into memory and have one size."""
+    is_grey = frame.format.name.startswith("gray")
+    # twice: the frames, and the array that they are put together in
+    needed = (2 * max(promised, len(before) + 1), frame.height, frame.width, 1 if is_grey else 3)
+    check_memory(needed, np.uint8, limit, f"the frames of {path}")
+    array: Array = frame.to_ndarray(format="gray" if is_grey else "rgb24")
+    if before and array.shape != before[0].shape:
+        raise FileError(
+            f"the frames of {path} must have one size, got {array.shape[:2]} after "
+            f"{before[0].shape[:2]}; scale them first"
+        )
+    return array
 
 
 def _cut_off(path: Path, n_frames: int, promised: int, reason: str) -> FileError:
