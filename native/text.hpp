@@ -114,11 +114,39 @@ inline Wrong parse_coordinate(const char* begin, const char* end, int64_t bound,
     return no_fault;
 }
 
+inline bool ends_token(const char* at, const char* end) {
+    return at == end || is_gap(*at) || *at == '\n' || *at == '#';
+}
+
+// Read what nearly all lines hold, digits without a sign and plain decimals, without looking for
+// the end of the token first. Returns the end, or nullptr if there is something else.
+inline const char* parse_quickly(const char* at, const char* end, int64_t bound, uint32_t& place) {
+    constexpr int64_t max_digits = 10;
+    const char* const stop = end - at > max_digits ? at + max_digits : end;
+    uint64_t number = 0;
+    for (; at < stop && is_digit(*at); ++at) number = number * 10 + uint64_t(*at - '0');
+    if (!ends_token(at, end) || number < 1 || number > uint64_t(bound)) return nullptr;
+    place = uint32_t(number - 1);
+    return at;
+}
+
+inline const char* parse_quickly(const char* at, const char* end, double& number) {
+#if defined(__cpp_lib_to_chars)
+    const char* const digits = at + (*at == '-');
+    if (digits == end || !is_digit(*digits)) return nullptr;
+    const auto read = std::from_chars(at, end, number);
+    return read.ec == std::errc() && ends_token(read.ptr, end) ? read.ptr : nullptr;
+#else
+    static_cast<void>(at), static_cast<void>(end), static_cast<void>(number);
+    return nullptr;
+#endif
+}
+
 // Lines of text, and the entries that were read from them.
 struct Piece {
     const char *begin, *end;
-    int64_t first = 0;  // of its rows in the output
-    int64_t n_lines = 0, n_entries = 0;
+    int64_t first;  // of its rows in the output
+    int64_t n_lines, n_entries;
     Fault fault;
 };
 
@@ -135,7 +163,17 @@ inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32
             while (at < piece.end && is_gap(*at)) ++at;
             if (at == piece.end || *at == '\n' || *at == '#') break;
             const char* const token = at;
-            while (at < piece.end && *at != '\n' && *at != '#' && !is_gap(*at)) ++at;
+            const char* quick = nullptr;
+            if (n_columns < d)
+                quick = parse_quickly(at, piece.end, bounds[size_t(n_columns)], places[n_columns]);
+            else if (n_columns == d)
+                quick = parse_quickly(at, piece.end, *values);
+            if (quick) {
+                at = quick;
+                ++n_columns;
+                continue;
+            }
+            while (!ends_token(at, piece.end)) ++at;
             if (n_columns <= d && fault.wrong == no_fault) {
                 const Wrong wrong =
                     n_columns < d
@@ -172,7 +210,7 @@ inline int64_t cut_lines(const char* text, int64_t size, int64_t threads,
             const void* const newline = std::memchr(stop, '\n', size_t(end - stop));
             stop = newline ? static_cast<const char*>(newline) + 1 : end;
         }
-        pieces.push_back({at, stop});
+        pieces.push_back({at, stop, 0, 0, 0, {}});
         at = stop;
     }
     run_tasks(int64_t(pieces.size()), threads, [&](int64_t i) {
