@@ -16,6 +16,7 @@
 #include "modes.hpp"
 #include "parallel.hpp"
 #include "sort.hpp"
+#include "text.hpp"
 #include "tucker.hpp"
 #include "values.hpp"
 
@@ -30,6 +31,11 @@ using View = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 template <class T>
 struct Type;
+template <>
+struct Type<uint8_t> {
+    static constexpr auto name = "uint8";
+    static constexpr auto dtype = nb::dtype<uint8_t>();
+};
 template <>
 struct Type<uint16_t> {
     static constexpr auto name = "uint16";
@@ -637,6 +643,56 @@ nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threa
     return nb::make_tuple(opens, nodes.n_repeated, nodes.first_repeated);
 }
 
+nb::object parse_entries_of(nb::object text, nb::sequence sizes, int64_t threads) {
+    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+    expect(!bounds.empty(), "sizes must be one or more");
+    for (const int64_t bound : bounds)
+        expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
+    expect_threads(threads);
+    const Array<uint8_t> bytes(text, "text", 1);
+    std::vector<Piece> pieces;
+    int64_t n_rows = 0;
+    {
+        const nb::gil_scoped_release release;
+        n_rows = cut_lines(reinterpret_cast<const char*>(bytes.data()), bytes.shape(0), threads,
+                           pieces);
+    }
+    const Output<uint32_t> places("empty", nb::make_tuple(n_rows, bounds.size()));
+    const auto values = Output<double>::empty(n_rows);
+    Fault fault;
+    int64_t n_entries = 0;
+    {
+        const nb::gil_scoped_release release;
+        n_entries = parse_pieces(pieces, bounds, places.data, values.data, threads, fault);
+    }
+    nb::object found = nb::none();
+    if (fault.wrong != no_fault)
+        found = nb::make_tuple(fault.line, int64_t(fault.wrong), fault.column);
+    const nb::slice entries(nb::int_(0), nb::int_(n_entries), nb::int_(1));
+    return nb::make_tuple(places.array[entries], values.array[entries], found);
+}
+
+template <class Number>
+nb::object format_entries_as(nb::handle indices, nb::handle values, int64_t threads) {
+    const Array<int64_t> rows(indices, "indices", 2);
+    const Array<Number> numbers(values, "values", 1);
+    expect(rows.shape(0) == numbers.shape(0), "values must be one per row of indices");
+    std::string text;
+    {
+        const nb::gil_scoped_release release;
+        text = format_rows(rows.data(), numbers.data(), rows.shape(0), rows.shape(1), threads);
+    }
+    return nb::bytes(text.data(), text.size());
+}
+
+nb::object format_entries_of(nb::object indices, nb::object values, int64_t threads) {
+    expect_threads(threads);
+    const auto dtype = as_view(values, "values").dtype();
+    if (dtype == Type<float>::dtype) return format_entries_as<float>(indices, values, threads);
+    if (dtype == Type<int64_t>::dtype) return format_entries_as<int64_t>(indices, values, threads);
+    return format_entries_as<double>(indices, values, threads);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -671,4 +727,8 @@ NB_MODULE(_native, m) {
           "Permutation that sorts entries by their coordinates, None if they are sorted.");
     m.def("find_nodes", find_nodes_of, "columns"_a, "sizes"_a, "threads"_a = 1,
           "Rows that open a node of each level, and how many rows repeat the one before.");
+    m.def("parse_entries", parse_entries_of, "text"_a, "sizes"_a, "threads"_a = 1,
+          "Coordinates and values of the entries that lines of text hold, and the first fault.");
+    m.def("format_entries", format_entries_of, "indices"_a, "values"_a, "threads"_a = 1,
+          "Entries as lines of text.");
 }

@@ -13,8 +13,21 @@ import numpy as np
 
 from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape
 from tensormend.errors import FileError, InputError
-from tensormend.io import hdf5, matlab, netcdf, nifti, numpy_files, zarr_files
+from tensormend.io import (
+    hdf5,
+    images,
+    matlab,
+    netcdf,
+    nifti,
+    numpy_files,
+    tables,
+    tiff,
+    tns,
+    video,
+    zarr_files,
+)
 from tensormend.io.base import Format, Options, match_mask, reading
+from tensormend.io.pixels import is_colour
 from tensormend.known import Known, TensorData
 from tensormend.storage import check_folder
 
@@ -28,6 +41,25 @@ FORMATS: tuple[Format, ...] = (
     Format("NetCDF file", (".nc", ".nc4"), netcdf.read_netcdf, netcdf.write_netcdf, "netcdf"),
     Format("Zarr store", (".zarr",), zarr_files.read_zarr, zarr_files.write_zarr, "zarr"),
     Format("NIfTI image", (".nii", ".nii.gz"), nifti.read_nifti, nifti.write_nifti, "nifti"),
+    Format("FROSTT entries", (".tns", ".tns.gz"), tns.read_tns, tns.write_tns),
+    Format(
+        "long table",
+        (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+        tables.read_csv,
+        tables.write_csv,
+        "tables",
+    ),
+    Format("Parquet table", (".parquet",), tables.read_parquet, tables.write_parquet, "tables"),
+    Format("image", (".png", ".jpg", ".jpeg"), images.read_image, images.write_image, "images"),
+    Format("TIFF stack", (".tif", ".tiff"), tiff.read_tiff, tiff.write_tiff, "images"),
+    Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
+    Format(
+        "video",
+        (".mp4", ".mkv", ".avi", ".mov", ".webm"),
+        video.read_video,
+        video.write_video,
+        "video",
+    ),
 )
 """Every format, one a line: add a format by adding its reader and writer here."""
 
@@ -65,9 +97,11 @@ def load(
     path : a file whose name ends as one of `FORMATS` does
     variable : the array, dataset or column of values to take, where there are several
     modes : the columns of a table that hold the labels of the modes
-    missing : a value that stands for an unknown entry, beside NaN and what the file itself says
+    missing : a value that stands for an unknown entry, beside NaN and what the file itself says;
+        a pixel of colours is unknown if all of them have it
     mask : another file, of any format, with an array of the same shape, zero or false where
-        unknown; one of the shape of the leading modes holds for all places of the others
+        unknown; one of the shape of the leading modes holds for all places of the others, and that
+        of a picture may leave out its colours, its frames, or both
     memory_limit : bytes that the values may take; a larger file is refused before it is read
 
     Examples
@@ -80,7 +114,10 @@ def load(
     """
     data = _read(path, variable, modes, memory_limit)
     if missing is not None and not np.isnan(missing):
-        data = data.hide(np.asarray(data.values == float(missing)))
+        hidden = np.asarray(data.values == float(missing))
+        if is_colour(data) and not data.is_sparse:  # a pixel is unknown whole
+            hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
+        data = data.hide(hidden)
         _check_known(data, path, f"other than the missing value {missing}")
     if mask is not None:
         data = data.hide(~_read_mask(Path(mask), data, memory_limit))
@@ -120,11 +157,18 @@ def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> N
 def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Array:
     """Read an array that tells what is known, and match it with the values."""
     given = _read(path, None, None, memory_limit)
-    _check_labels(path, given, data)
+    shapes = _mask_shapes(data)
     if given.indices is None:
         known = given.values if given.known is None else np.where(given.known, given.values, 0)
-        shown = match_mask(known, data.shape, f"the mask {path}")
-        return shown if data.indices is None else np.asarray(shown[tuple(data.indices.T)])
+        if given.shape in shapes:
+            shown = np.nan_to_num(known) != 0
+            shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
+        else:
+            shown = match_mask(known, data.shape, f"the mask {path}")
+        if given.names[0] == data.names[0]:
+            _check_labels(path, given, data)
+        return np.array(shown if data.indices is None else shown[tuple(data.indices.T)])
+    _check_labels(path, given, data)
     if given.shape != data.shape:
         raise FileError(
             f"the mask {path} must have the shape of the data, {data.shape}, got {given.shape}"
@@ -148,6 +192,19 @@ def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:
                 f"the mask {path} must have the labels of the data in mode {name!r}, in the same "
                 "order, got other ones; reorder it like the data"
             )
+
+
+def _mask_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Shapes that a mask may have, each with that in which it spreads over the data.
+
+    A mask of a picture may leave out the colours, the frames, or both.
+    """
+    shapes = {data.shape: data.shape}
+    for frames in {0, int(data.names[0] == "frame")}:
+        for colours in {0, int(is_colour(data))}:
+            inner = data.shape[frames : len(data.shape) - colours]
+            shapes.setdefault(inner, (1,) * frames + inner + (1,) * colours)
+    return shapes
 
 
 def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) -> None:

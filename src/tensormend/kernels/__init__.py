@@ -23,12 +23,14 @@ else:
 __all__ = [
     "fibre_products",
     "find_nodes",
+    "format_entries",
     "gram_pass",
     "is_native",
     "leaf_energies",
     "mode_energy",
     "mode_pass",
     "mode_values",
+    "parse_entries",
     "reference",
     "sort_entries",
     "split_indices",
@@ -53,6 +55,8 @@ gram_pass = active.gram_pass
 leaf_energies = active.leaf_energies
 split_indices = active.split_indices
 sort_entries = active.sort_entries
+parse_entries = active.parse_entries
+format_entries = active.format_entries
 
 
 def thread_count(threads: int | None) -> int:

@@ -9,6 +9,8 @@ mode last. No node is without children.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +22,13 @@ Array = NDArray[Any]
 __all__ = [
     "fibre_products",
     "find_nodes",
+    "format_entries",
     "gram_pass",
     "leaf_energies",
     "mode_energy",
     "mode_pass",
     "mode_values",
+    "parse_entries",
     "sort_entries",
     "split_indices",
     "tucker_energy",
@@ -32,6 +36,10 @@ __all__ = [
     "tucker_pullback",
     "tucker_values",
 ]
+
+INTEGER = re.compile(rb"[+-]?[0-9]+")
+NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+WORD = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def _descend(
@@ -284,3 +292,69 @@ def mode_pass(
     across[columns] = matrix @ left.conj()
     along = matrix.T @ rows[columns].conj()
     return _square(residual), across, along
+
+
+def parse_entries(
+    text: Array,
+    sizes: Sequence[int],
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[Array, Array, tuple[int, int, int] | None]:
+    """Coordinates and values of the entries that lines of text hold, and the first fault.
+
+    A line holds a coordinate per mode, from 1 to its size, and a number, between blanks; from
+    ``#`` on it is a comment. ``text`` are its bytes, the coordinates that are returned count from
+    0. A fault is the line, counted from 0, what is wrong (1: the number of columns, 2: not an
+    integer, 3: out of range, 4: not a number, 5: infinite) and the column, counted from 0, or
+    with 1 how many there are; no entry is returned then.
+    """
+    places: list[list[int]] = []
+    values: list[float] = []
+    fault = None
+    for row, line in enumerate(text.tobytes().split(b"\n")):
+        columns = line.partition(b"#")[0].split()
+        if not columns:
+            continue
+        wrong = _find_fault(columns, sizes)
+        if wrong is not None:
+            places, values, fault = [], [], (row, *wrong)
+            break
+        places.append([int(column) - 1 for column in columns[:-1]])
+        values.append(float(columns[-1]))
+    return (
+        np.array(places, dtype=np.uint32).reshape(-1, len(sizes)),
+        np.array(values, dtype=np.float64),
+        fault,
+    )
+
+
+def _find_fault(columns: Sequence[bytes], sizes: Sequence[int]) -> tuple[int, int] | None:
+    """Tell what is wrong with a line, and in which column."""
+    d = len(sizes)
+    if len(columns) != d + 1:
+        return 1, len(columns)
+    for k, (column, size) in enumerate(zip(columns, sizes, strict=False)):
+        if not INTEGER.fullmatch(column):
+            return 2, k
+        digits = column.lstrip(b"+-0")
+        is_small = len(digits) <= len(str(size)) and 1 <= int(digits or b"0") <= size
+        if column.startswith(b"-") or not is_small:
+            return 3, k
+    if not NUMBER.fullmatch(columns[d]) and not WORD.fullmatch(columns[d]):
+        return 4, d
+    return (5, d) if math.isinf(float(columns[d])) else None
+
+
+def format_entries(
+    indices: Array,
+    values: Array,
+    threads: int = 1,  # noqa: ARG001
+) -> bytes:
+    """Entries as lines of text, coordinates counted from 1.
+
+    ``indices`` are int64, ``values`` int64, float32 or float64.
+    """
+    lines = (
+        " ".join([*(str(place + 1) for place in row), str(value)])
+        for row, value in zip(indices.tolist(), values, strict=True)
+    )
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -14,6 +14,7 @@ import numpy as np
 from tensormend.algebra import Array, as_shape
 from tensormend.errors import InputError
 from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.known.columns import choose_columns, refuse_fractions
 
 __all__ = ["read_table"]
 
@@ -134,32 +135,11 @@ def _choose_columns(
     frame: Any, modes: Sequence[Hashable] | None, value: Hashable | None
 ) -> tuple[tuple[Hashable, ...], Hashable]:
     """Tell the columns of labels from that of values: by default the last holds the values."""
-    columns = list(frame.columns)
-    if not frame.columns.is_unique:
-        raise InputError(f"columns must have names of their own, got {columns}; rename them")
-    if isinstance(modes, str):
-        raise InputError(f"modes must be a list of column names, got the string {modes!r}")
-    missing = [name for name in (*(modes or ()), value) if name is not None and name not in columns]
-    if missing:
-        raise InputError(f"modes and value must be columns of the table, {columns}, got {missing}")
-    rest = [name for name in columns if name not in (modes or ())]
-    if value is None:
-        if modes is not None and len(rest) != 1:
-            raise InputError(f"value must name one of the columns {rest}, got none; give value=")
-        value = rest[-1] if rest else None
-    names = tuple(name for name in columns if name != value) if modes is None else tuple(modes)
-    if len(names) < 2 or len({*names, value}) != len(names) + 1:
-        raise InputError(
-            f"a long table must have two or more columns of labels and another of values, got "
-            f"{list(names)} and {value!r}; for values under a MultiIndex give that column, a Series"
-        )
+    names, value = choose_columns(list(frame.columns), modes, value)
     if modes is None:
         for name in names:
             if getattr(frame[name].dtype, "kind", "O") in "fc":
-                raise InputError(
-                    f"columns of labels must be named where they hold fractions, as {name!r} does; "
-                    "give modes= and value=, and melt a wide table first"
-                )
+                refuse_fractions(name)
     return names, value
 
 
