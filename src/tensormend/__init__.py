@@ -14,6 +14,7 @@ from tensormend import (
 )
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
+from tensormend.inspection import Inspection, inspect
 from tensormend.io import load, save
 from tensormend.known import TensorData
 from tensormend.operators import Masked, Matrix, Operator, Sampling
@@ -30,6 +31,7 @@ from tensormend.tucker import Tucker
 __all__ = [
     "Checkpoint",
     "Completion",
+    "Inspection",
     "Masked",
     "Matrix",
     "Operator",
@@ -52,6 +54,7 @@ __all__ = [
     "errors",
     "estimate",
     "initial",
+    "inspect",
     "io",
     "load",
     "recover",
