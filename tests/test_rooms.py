@@ -43,6 +43,7 @@ ROOMS = [
     "cost",
     "recover",
     "complete",
+    "inspection",
     "accessor",
     "estimator",
     "theory",
@@ -54,7 +55,6 @@ ROOMS = [
     "plots",
     "bench",
     "__init__",
-    "cli",
 ]
 
 
