@@ -137,7 +137,7 @@ def inspect(
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> found = tm.inspect(data)
     >>> found.best_rank.rank, found.largest_rank
-    ((2, 2, 2), (10, 10, 10))
+    ((2, 2, 2), (8, 8, 8))
     """
     if not seconds >= 0:
         raise InputError(f"seconds must be 0 or more, got {seconds}")

@@ -116,8 +116,8 @@ def sample_fibres(
     ``amount`` is a share of the fibres, or a count of them.
 
     >>> sample_fibres((4, 2, 3), 1, mode=1, rng=0)
-    array([[2, 0, 1],
-           [2, 1, 1]], dtype=int32)
+    array([[3, 0, 1],
+           [3, 1, 1]], dtype=int32)
     """
     shape = as_shape(shape)
     mode = normalize_mode(mode, len(shape))

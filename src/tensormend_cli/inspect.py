@@ -125,13 +125,12 @@ def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
     if found.best_rank is None or not tried:
         yield "rank", "none was tried; auto chooses"
         return
+    best = found.best_rank
     yield (
         "rank",
-        (
-            f"{_join(found.best_rank.rank)} erred by {100 * found.best_rank.error:.3g}% of the size of "
-            f"the values on a tenth of the entries held out, and no larger one by clearly less, in "
-            f"{duration(found.seconds)} of trials:"
-        ),
+        f"{_join(best.rank)} erred by {100 * best.error:.3g}% of the size of the values on a tenth "
+        "of the entries, held out, and no larger one by clearly less; tried in "
+        f"{duration(found.seconds)}:",
     )
     yield "", "; ".join(f"{_join(trial.rank)}: {100 * trial.error:.3g}%" for trial in tried)
 

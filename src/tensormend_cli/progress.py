@@ -27,6 +27,9 @@ SOONEST, LEAST_SHARE = 1.0, 0.02  # seconds and share of the work from which on 
 class View(Protocol):
     """Shows moments of a run, and notes between them."""
 
+    def begin(self, stage: str) -> None:
+        """Say what is done before and after the iterations."""
+
     def show(self, moment: Moment) -> None:
         """Show where a run is."""
 
@@ -35,12 +38,12 @@ class View(Protocol):
 
 
 @contextmanager
-def follow(title: str, *, quiet: bool, limit: float | None = None) -> Iterator[View]:
+def follow(*, quiet: bool, limit: float | None = None) -> Iterator[View]:
     """Follow a run on stderr, as it suits what stderr is."""
     if quiet:
         yield _Nothing()
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _open_bar(title, limit) as bar:
+        with _open_bar(limit) as bar:
             yield bar
     else:
         yield _Lines(limit)
@@ -72,11 +75,14 @@ def _describe(moment: Moment) -> list[str]:
 
 def _describe_time(moment: Moment, limit: float | None) -> str:
     left = seconds_left(moment, limit)
-    rest = "" if math.isnan(left) else f", about {duration(left)} left"
+    rest = f", about {duration(left)} left" if left >= 1 else ""  # else over, or not known
     return f"{duration(moment.seconds)}{rest}"
 
 
 class _Nothing:
+    def begin(self, stage: str) -> None:
+        pass
+
     def show(self, moment: Moment) -> None:
         pass
 
@@ -90,6 +96,9 @@ class _Lines:
     def __init__(self, limit: float | None) -> None:
         self._limit = limit
         self._next = 0.0
+
+    def begin(self, stage: str) -> None:
+        pass
 
     def show(self, moment: Moment) -> None:
         if time.monotonic() >= self._next:
@@ -107,6 +116,9 @@ class _Bar:
     def __init__(self, progress: Progress, task: TaskID, limit: float | None) -> None:
         self._progress, self._task, self._limit = progress, task, limit
         self._next = 0.0
+
+    def begin(self, stage: str) -> None:
+        self._progress.update(self._task, description=stage, total=None, numbers="")
 
     def show(self, moment: Moment) -> None:
         if time.monotonic() < self._next:
@@ -127,7 +139,7 @@ class _Bar:
 
 
 @contextmanager
-def _open_bar(title: str, limit: float | None) -> Iterator[_Bar]:
+def _open_bar(limit: float | None) -> Iterator[_Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
@@ -139,4 +151,4 @@ def _open_bar(title: str, limit: float | None) -> Iterator[_Bar]:
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
-        yield _Bar(progress, progress.add_task(title, total=None, numbers=""), limit)
+        yield _Bar(progress, progress.add_task("", total=None, numbers=""), limit)

@@ -49,9 +49,8 @@ class Run:
         self.outputs.check()
         go_on = check_checkpoint(self.checkpoint, resume=resume, force=self.outputs.force)
         limit, room = self.settings.get("max_seconds"), self.settings.get("memory_limit")
-        title = f"reading {self.source.name}"
         with (
-            follow(title, quiet=quiet, limit=limit) as view,
+            follow(quiet=quiet, limit=limit) as view,
             Signals(view.note) as signals,
             short_warnings(view.note) as warnings,
         ):
@@ -59,6 +58,7 @@ class Run:
 
             if resume and not go_on:
                 view.note(f"there is no checkpoint in {self.checkpoint} yet; the run begins anew")
+            view.begin(f"reading {self.source.name}")
             data = tm.load(self.source, **self.where, **given(memory_limit=room))
             self.outputs.check_size(data, room)
             settings = self._name_modes(data.names)
@@ -76,6 +76,7 @@ class Run:
                     **given(checkpoint=self.checkpoint, resume=go_on or None),
                     **settings,
                 )
+                view.begin("judging and writing")
                 self.outputs.write(result, limit=room, source=self.source.name, code=code)
         return Outcome(self, result, signals.caught, tuple(warnings), code)
 

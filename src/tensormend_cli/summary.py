@@ -32,7 +32,7 @@ def describe(
     )
     if not result.fitted.is_identity:
         yield "values", result.fitted.describe()
-    ended = f"stopped by {stopped}" if stopped else result.message
+    ended = f"Stopped by {stopped}." if stopped else result.message
     yield "run", f"{result.n_iter} iterations, {duration(result.seconds)}. {ended}"
     for kind, path in written.items():
         yield "written", f"{path} ({kind})"

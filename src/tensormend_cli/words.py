@@ -79,7 +79,7 @@ def times(numbers: Sequence[int]) -> str:
 def duration(seconds: float) -> str:
     """Write a time as people say it.
 
-    >>> duration(3.21), duration(75), duration(7300)
+    >>> duration(3.21), duration(75), duration(7350)
     ('3.2 s', '1 min 15 s', '2 h 2 min')
     """
     if seconds < 60:
