@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tensormend_cli import bench, complete, demo, formats, inspect, reproduce, simulate
-from tensormend_cli.exits import MEANINGS, USAGE, explain
-from tensormend_cli.words import make_epilog, say
+from tensormend_cli.exits import MEANINGS, STOPPED, USAGE, explain
+from tensormend_cli.words import make_ending, say
 
 __all__ = ["COMMANDS", "EXAMPLES", "app", "main"]
 
@@ -36,6 +37,28 @@ COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...], str]] = {
 USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # their common base has no public name
 
 
+class _Command(TyperCommand):
+    """A command whose help ends in examples, laid out as they are."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        formatter.write(make_ending(COMMANDS[str(self.name)][1]))
+
+
+class _Group(TyperGroup):
+    """The commands together, whose help has the exit codes too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        formatter.write(make_ending(EXAMPLES, exits=MEANINGS))
+
+
 def _hide_types(parameters: list[Any]) -> list[Any]:
     """Leave nothing in the help where the type of a flag would stand."""
     for parameter in parameters:
@@ -44,25 +67,14 @@ def _hide_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-class _Command(TyperCommand):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _hide_types(super().get_params(ctx))
-
-
-class _Group(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _hide_types(super().get_params(ctx))
-
-
 app = typer.Typer(
     cls=_Group,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, (_function, _examples, _panel) in COMMANDS.items():
-    _add = app.command(_name, cls=_Command, epilog=make_epilog(_examples), rich_help_panel=_panel)
-    _add(_function)
+for _name, (_function, _, _panel) in COMMANDS.items():
+    app.command(_name, cls=_Command, rich_help_panel=_panel)(_function)
 
 
 def _show_version(wanted: bool) -> None:
@@ -73,7 +85,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True, epilog=make_epilog(EXAMPLES, exits=MEANINGS))
+@app.callback(invoke_without_command=True)
 def _begin(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001 - its callback has done the work
@@ -99,11 +111,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
     except USAGE_ERRORS as error:
         named = arguments[:1] if arguments[0] in COMMANDS else []
-        say(f"{error.format_message()} (see {' '.join(['tensormend', *named])} --help)")
+        say(
+            f"{' '.join(error.format_message().split())} (see {' '.join(['tensormend', *named])} --help)"
+        )
         return USAGE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except (Exception, KeyboardInterrupt) as error:
+    except (KeyboardInterrupt, typer.Abort):
+        return STOPPED + signal.SIGINT
+    except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
         sentence, code = explain(error)

@@ -18,7 +18,7 @@ MEANINGS = {
 """Exit codes of every command."""
 
 
-def explain(error: BaseException) -> tuple[str, int]:
+def explain(error: Exception) -> tuple[str, int]:
     """Say what went wrong in a sentence, and give its exit code.
 
     >>> explain(MemoryError())
@@ -27,8 +27,6 @@ def explain(error: BaseException) -> tuple[str, int]:
     from tensormend.errors import TensormendError
 
     sentence = " ".join(str(error).split())
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped", STOPPED + 2
     if isinstance(error, MemoryError):
         advice = "there is not enough memory; take a part of the data, or give them in single"
         return sentence or f"{advice} precision", MEMORY

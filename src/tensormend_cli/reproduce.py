@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,7 +68,7 @@ def reproduce(
             except KeyboardInterrupt:
                 sys.stderr.write("\n")
                 say("stopped; the same command goes on from here")
-                raise typer.Exit(STOPPED + 2) from None
+                raise typer.Exit(STOPPED + signal.SIGINT) from None
             failures += summary.failures
             sys.stdout.write(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
         records = load_records(each, scale, folder)

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["as_json", "duration", "make_epilog", "memory", "say", "show", "show_json", "times"]
+__all__ = ["as_json", "duration", "make_ending", "memory", "say", "show", "show_json", "times"]
 
 LABEL = 12  # width of the labels of rows
 WIDEST = 100  # longer lines are hard to read
@@ -58,12 +58,12 @@ def as_json(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def make_epilog(examples: Sequence[str], *, exits: Mapping[str, str] | None = None) -> str:
+def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = None) -> str:
     """Lay out the end of a help page: examples and, where given, the exit codes."""
-    lines = ["[bold]Examples[/bold]", *examples]
+    lines = [" Examples:", *(f"   {line}" for line in examples)]
     if exits is not None:
-        lines += ["", "[bold]Exit codes[/bold]"]
-        lines += [f"{code:<4} {meaning}" for code, meaning in exits.items()]
+        lines += ["", " Exit codes:"]
+        lines += [f"   {code:<4} {meaning}" for code, meaning in exits.items()]
     return "\n".join(lines)
 
 
