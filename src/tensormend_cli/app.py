@@ -110,10 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
     except USAGE_ERRORS as error:
-        named = arguments[:1] if arguments[0] in COMMANDS else []
-        say(
-            f"{' '.join(error.format_message().split())} (see {' '.join(['tensormend', *named])} --help)"
-        )
+        program = " ".join(["tensormend", *(word for word in arguments[:1] if word in COMMANDS)])
+        say(f"{' '.join(error.format_message().split())} (see {program} --help)")
         return USAGE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

@@ -166,7 +166,7 @@ Force = Annotated[
     _option(
         "--force",
         "-f",
-        help="Replace files that are there, and begin a checkpoint anew.",
+        help="Replace files that are there.",
         panel=OUTPUT,
     ),
 ]
@@ -188,6 +188,15 @@ CheckpointOption = Annotated[
         "--checkpoint",
         help="Keep what is needed to go on after a crash in this folder.",
         metavar="FOLDER",
+        panel=RUN,
+    ),
+]
+SaveEvery = Annotated[
+    Any,
+    _option(
+        help="Time between saves of the checkpoint. Default: 5 seconds.",
+        metavar="TIME",
+        parser=parse_seconds,
         panel=RUN,
     ),
 ]

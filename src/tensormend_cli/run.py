@@ -47,7 +47,7 @@ class Run:
         """Check everything, read the file, fill its holes, write what was asked for."""
         check_source(self.source)
         self.outputs.check()
-        go_on = check_checkpoint(self.checkpoint, resume=resume, force=self.outputs.force)
+        remark = check_checkpoint(self.checkpoint, resume=resume)
         limit, room = self.settings.get("max_seconds"), self.settings.get("memory_limit")
         with (
             follow(quiet=quiet, limit=limit) as view,
@@ -56,8 +56,8 @@ class Run:
         ):
             import tensormend as tm
 
-            if resume and not go_on:
-                view.note(f"there is no checkpoint in {self.checkpoint} yet; the run begins anew")
+            if remark:
+                view.note(remark)
             view.begin(f"reading {self.source.name}")
             data = tm.load(self.source, **self.where, **given(memory_limit=room))
             self.outputs.check_size(data, room)
@@ -73,7 +73,8 @@ class Run:
                     data,
                     self.rank,
                     progress=watch,
-                    **given(checkpoint=self.checkpoint, resume=go_on or None),
+                    checkpoint=self.checkpoint,
+                    resume=resume,
                     **settings,
                 )
                 view.begin("judging and writing")

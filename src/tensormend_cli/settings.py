@@ -12,7 +12,7 @@ from tensormend_cli.outputs import Outputs
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
 DEFAULTS: dict[str, Any] = {"method": "auto", "center": "auto", "log": False}
-EASY_TO_SET = ("threads", "memory_limit")  # of the machine, not of the answer
+NOT_OF_THE_ANSWER = ("threads", "memory_limit", "save_every")
 
 
 def given(**settings: Any) -> dict[str, Any]:
@@ -45,28 +45,29 @@ def find_mode(mode: str, names: Sequence[str]) -> int:
     )
 
 
-def check_checkpoint(folder: Path | None, *, resume: bool, force: bool) -> bool:
-    """Refuse a folder that cannot be used, and tell whether there is something to go on from.
+def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
+    """Refuse a folder that cannot be used; say so where a run to resume has not begun yet.
 
-    A run that was killed before its first checkpoint begins anew: then there is nothing yet.
+    A run that was killed before its first checkpoint begins anew, so that a script may always
+    ask to resume.
     """
     from tensormend.errors import InputError
 
     if folder is None:
         if resume:
             raise InputError("--resume needs --checkpoint, the folder to go on from, got none")
-        return False
+        return ""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--checkpoint must be a folder, got {folder}, which is a file")
     if not folder.absolute().parent.is_dir():
         raise InputError(f"the folder of {folder} does not exist; create {folder.parent} first")
-    is_there = folder.is_dir() and any(folder.iterdir())
-    if is_there and not resume and not force:
+    is_empty = not folder.exists() or not any(folder.iterdir())
+    if not is_empty and not resume:
         raise InputError(
-            f"{folder} holds a checkpoint already; --resume to go on from it, or --force to begin "
-            "anew"
+            f"--checkpoint must be a new or empty folder, got {folder}, which holds files; "
+            "--resume to go on from them, or choose another"
         )
-    return resume and is_there
+    return f"there is no checkpoint in {folder} yet; the run begins" if is_empty and resume else ""
 
 
 @contextmanager
@@ -123,6 +124,6 @@ def write_code(
 def _call(name: str, first: str | None, settings: Mapping[str, Any]) -> str:
     words = ["data" if first is None else repr(first)]
     for key, value in settings.items():
-        if key not in EASY_TO_SET:
+        if key not in NOT_OF_THE_ANSWER:
             words.append(f"{key}={str(value)!r}" if isinstance(value, Path) else f"{key}={value!r}")
     return f"{name}({', '.join(words)})"
