@@ -17,7 +17,7 @@ COMMAND = [sys.executable, "-m", "tensormend_cli", "complete", "data.npy", "--qu
 N_KILLS = 4
 CASES = {
     "auto": ["--rank", "auto"],
-    "given": ["--rank", "8", "--holdout", "0.1", "--tol", "0", "--max-iter", "400"],
+    "given": ["--rank", "8", "--holdout", "0.1", "--tol", "0", "--max-iter", "150"],
 }
 
 

@@ -17,6 +17,7 @@ from tensormend.cost import Cost
 from tensormend.errors import InputError
 from tensormend.holdout import Pattern, find_pattern
 from tensormend.known import Known, read_known
+from tensormend.result import Status
 from tensormend.trust.coverage import ModeCoverage, measure_coverage
 from tensormend.tucker import degrees_of_freedom
 
@@ -26,6 +27,7 @@ ENOUGH = 2.0  # entries per degree of freedom below which a plain fit is doubtfu
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 HOLDOUT = 0.1
 CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below
+ROUGHLY: dict[str, Any] = {"stall": 1e-2, "patience": 5, "max_iter": 100}  # when a trial may stop
 MANY = 2_000_000  # entries from which on even one trial would not be quick
 N_SHOWN = 5
 
@@ -228,9 +230,12 @@ def _try_ranks(
                     max_seconds=left,
                     threads=threads,
                     rng=rng,
+                    **ROUGHLY,
                 )
             except InputError:  # so few that none can be held out
                 break
+        if result.status is Status.TIME_LIMIT:
+            break
         error = float(result.trace.holdout_error[-1])
         tried.append(RankTrial(trial.rank, trial.entries_each, error))
     return tried
