@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import json
 import os
 import pty
@@ -13,7 +14,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -210,6 +213,24 @@ def test_the_code_of_the_record_does_the_same(capsys: Captured) -> None:
     Path("a.npy").rename("b.npy")
     exec(record["code"], {})  # noqa: S102
     assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_report_is_written_with_source_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def write_report(path: Path, result: Any, **about: Any) -> None:
+        calls.append((path, result.x.rank, about))
+
+    monkeypatch.setitem(
+        sys.modules, "tensormend.report", SimpleNamespace(write_report=write_report)
+    )
+    assert run("--report", "page.html", "--rank", "2", "-q") == 0
+    ((path, rank, about),) = calls
+    assert (path, rank) == (Path("page.html"), (2, 2, 2))
+    assert about["source"] == "speeds.npy"
+    assert "tm.complete(data, rank=2, rng=0)" in about["code"]
+    assert about["overwrite"] is False
 
 
 @pytest.mark.usefixtures("speeds")
@@ -539,12 +560,25 @@ def test_simulate_refuses(line: str, words: str, folder: Path, capsys: Captured)
 
 
 def test_formats_are_listed_with_what_they_need(
-    capsys: Captured,
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    form = replace(tm.io.FORMATS[0], name="Table", suffixes=(".table",), extra="tables")
+    monkeypatch.setattr(tm.io, "FORMATS", (*tm.io.FORMATS, form))
+    monkeypatch.setattr(tm.io.files, "FORMATS", tm.io.FORMATS)
     assert main(["formats"]) == 0
     out = capsys.readouterr().out
-    for form in tm.io.FORMATS:
-        assert " ".join(form.suffixes) in out
+    assert all(" ".join(form.suffixes) in out for form in tm.io.FORMATS)
+    assert "pip install" not in out
+    monkeypatch.setattr(importlib.metadata, "version", _refuse)
+    assert main(["formats"]) == 0
+    assert "Table" in (out := capsys.readouterr().out)
+    assert "pip install 'tensormend[tables]'" in out
+    assert main(["simulate", "a.table"]) == 2  # before the work, not after it
+    assert "pip install 'tensormend[tables]'" in capsys.readouterr().err
+
+
+def _refuse(name: str) -> str:
+    raise importlib.metadata.PackageNotFoundError(name)
 
 
 def test_the_package_has_no_assert_or_print() -> None:
