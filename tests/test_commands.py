@@ -384,13 +384,11 @@ def test_a_full_disk_is_exit_code_1(capsys: Captured, monkeypatch: pytest.Monkey
 # signals
 
 
-def raising(number: int, times: int) -> Callable[..., Any]:
-    """Return a `complete` that is sent a signal at its third iteration, once or more."""
+def raising(number: int, times: int, seen: list[Any]) -> Callable[..., Any]:
+    """Return a `complete` that is sent a signal at its third iteration, none, once or more."""
     real = tm.complete
 
     def complete(*arguments: Any, progress: Any, **settings: Any) -> Any:
-        seen = []
-
         def watch(moment: Any) -> bool:
             seen.append(moment)
             for _ in range(times if len(seen) == 3 else 0):
@@ -412,7 +410,9 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     complete = tm.complete
-    monkeypatch.setattr(tm, "complete", raising(number, times=1))
+    seen: list[Any] = []
+    whole: list[Any] = []
+    monkeypatch.setattr(tm, "complete", raising(number, times=1, seen=seen))
     before = signal.getsignal(number)
     call = ["-o", "a.npy", "--checkpoint", "run", "--rank", rank]
     assert run(*call) == 128 + number
@@ -423,7 +423,10 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
     assert f"Stopped by {number.name}." in streams.out
     assert np.isfinite(np.load("a.npy")).all()
     monkeypatch.setattr(tm, "complete", complete)
-    assert run("-o", "b.npy", "--rank", rank, "-q") == run(*call, "--resume", "--force", "-q") == 0
+    assert run(*call, "--resume", "--force", "-q") == 0
+    monkeypatch.setattr(tm, "complete", raising(number, times=0, seen=whole))
+    assert run("-o", "b.npy", "--rank", rank, "-q") == 0
+    assert len(seen) < len(whole)
     assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
 
 
@@ -431,7 +434,7 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
 def test_the_second_signal_ends_at_once_and_writes_nothing(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tm, "complete", raising(signal.SIGINT, times=2))
+    monkeypatch.setattr(tm, "complete", raising(signal.SIGINT, times=2, seen=[]))
     assert run("-o", "a.npy") == 130
     assert "ended at once" in capsys.readouterr().err
     assert sorted(path.name for path in Path().iterdir()) == ["speeds.npy", "truth.npy"]
