@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tensormend as tm
-from tensormend.choose import Entries, Trial, choose_model, generous_rank, strengths
+from tensormend.choose import Entries, choose_model, generous_rank, strengths
 from tensormend.errors import DataWarning, InputError
 from test_shrinkage import decaying
 
@@ -159,10 +160,45 @@ def test_single_precision_is_kept() -> None:
     assert result.data.dtype == np.float32
 
 
-def test_progress_is_told_every_trial() -> None:
-    seen: list[Trial] = []
+def test_progress_is_told_every_trial_and_iteration() -> None:
+    seen: list[tm.Moment] = []
     result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, progress=seen.append)
-    assert tuple(seen) == result.path
+    assert tuple(moment.trial for moment in seen if moment.trial) == result.path
+    steps = [moment for moment in seen if moment.trial is None]
+    assert [moment.n_iter for moment in steps] == list(range(1, len(steps) + 1))
+    assert [moment.stage for moment in steps[-result.n_iter :]] == ["fit"] * result.n_iter
+    assert {moment.stage for moment in steps} == {"search", "balance", "fit"}
+    assert all(0 < moment.share < 1 for moment in steps)
+    assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
+    judged = [m for m in steps if m.stage == "search" and np.isfinite(m.holdout_error)]
+    assert judged[0].holdout_error > min(moment.holdout_error for moment in judged)
+
+
+def test_progress_is_told_of_a_given_rank() -> None:
+    seen: list[tm.Moment] = []
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
+    assert [moment.residual for moment in seen] == result.trace.residual[1:].tolist()
+    assert [moment.holdout_error for moment in seen] == result.trace.holdout_error[1:].tolist()
+    assert {(moment.stage, moment.note) for moment in seen} == {("fit", "rank (2, 2, 2)")}
+
+
+@pytest.mark.parametrize("after", [1, 5, 40, 70])
+def test_progress_may_end_a_search(after: int) -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5)
+    result = tm.complete(data, rng=0, progress=lambda moment: moment.n_iter >= after)
+    whole = tm.complete(data, rng=0)
+    assert np.isfinite(result.data).all()
+    assert len(result.path) < len(whole.path)
+    assert any("a request ended the search" in note for note in result.notes)
+    assert result.trust.n_held > 0
+
+
+def test_progress_may_end_a_fit() -> None:
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    result = tm.complete(data, 2, rng=0, progress=lambda moment: moment.n_iter >= 2)
+    assert result.status is tm.Status.STOPPED
+    assert result.n_iter == 2
 
 
 def test_a_time_limit_is_kept() -> None:

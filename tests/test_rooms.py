@@ -36,6 +36,7 @@ ROOMS = [
     "result",
     "stopping",
     "solve",
+    "journal",
     "solvers",
     "holdout",
     "choose",

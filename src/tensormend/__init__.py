@@ -12,6 +12,7 @@ from tensormend import (
     testing,
     theory,
 )
+from tensormend.choose import Moment, Trial
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
 from tensormend.inspection import Inspection, inspect
@@ -34,6 +35,7 @@ __all__ = [
     "Inspection",
     "Masked",
     "Matrix",
+    "Moment",
     "Operator",
     "Preprocessing",
     "Problem",
@@ -46,6 +48,7 @@ __all__ = [
     "Stop",
     "TensorData",
     "Trace",
+    "Trial",
     "Trust",
     "Tucker",
     "algebra",

@@ -24,7 +24,17 @@ from tensormend.stopping import Stop
 from tensormend.storage import check_folder, load_arrays, save_arrays
 from tensormend.tucker import Tucker
 
-__all__ = ["Callback", "Checkpoint", "Ordered", "Progress", "Solver", "Start", "State", "solve"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "Ordered",
+    "Progress",
+    "Solver",
+    "Start",
+    "State",
+    "read_extra",
+    "solve",
+]
 
 
 FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
@@ -103,14 +113,27 @@ Callback = Callable[[Progress], bool | None]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often to save a run, so that it can be resumed bit for bit."""
+    """Where and how often to save a run, so that it can be resumed bit for bit.
+
+    Attributes
+    ----------
+    path : the file
+    every : iterations between saves, at least
+    seconds : time between saves, at least
+    extra : returns arrays to save beside the run, for what a callback gathers; `read_extra` gives
+        them back
+    """
 
     path: str | os.PathLike[str]
     every: int = 10
+    seconds: float = 0.0
+    extra: Callable[[], Mapping[str, Array]] | None = None
 
     def __post_init__(self) -> None:
         if self.every < 1:
             raise InputError(f"a checkpoint is saved every 1 iteration or more, got {self.every}")
+        if not self.seconds >= 0:
+            raise InputError(f"a checkpoint is saved every 0 seconds or more, got {self.seconds}")
 
 
 class _BlasLimit:
@@ -230,7 +253,8 @@ def solve(
         check_folder(checkpoint.path)
     monitor = _Monitor(problem, truth, holdout, stop)
     inside = problem.in_units()
-    wall = time.perf_counter() - spent
+    saved = time.perf_counter()
+    wall = saved - spent
     # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
     # small problems slower, and beside other work on the machine any problem by far, so BLAS keeps
     # to one until the run ends.
@@ -253,9 +277,12 @@ def solve(
                 ending = stop.check(run.rows, time.perf_counter() - wall) or ending
                 ending = ending or _finished(run)
             if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
-                _save_run(checkpoint.path, run, problem, solver)
+                now = time.perf_counter()
+                if now - saved >= checkpoint.seconds:
+                    _save_run(checkpoint, run, problem, solver)
+                    saved = now
         if checkpoint is not None and ending[0] is not Status.DIVERGED:
-            _save_run(checkpoint.path, run, problem, solver)
+            _save_run(checkpoint, run, problem, solver)
     return _conclude(run, monitor, *ending, method=solver.name)
 
 
@@ -340,24 +367,25 @@ def _signature(problem: Problem, solver: Solver[Any]) -> str:
     return f"{settings}, rank {problem.rank}, {operator}, {problem.dtype} data {digest}"
 
 
-def _save_run(path: Any, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
+def _save_run(checkpoint: Checkpoint, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
     arrays = {
         "signature": np.array(_signature(problem, solver)),
         "best_row": np.array(run.best_row),
         **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
         **_prefixed("state.", solver.save(run.state)),
         **_prefixed("best.", run.best.as_arrays()),
+        **_prefixed("extra.", {} if checkpoint.extra is None else checkpoint.extra()),
     }
-    save_arrays(path, "checkpoint", arrays)
+    save_arrays(checkpoint.path, "checkpoint", arrays)
+
+
+def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """Return the arrays that a checkpoint holds beside the run."""
+    return _unprefixed("extra.", _load_checkpoint(path))
 
 
 def _load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) -> _Run:
-    if not Path(path).exists():
-        raise CheckpointError(f"the checkpoint {path} does not exist; start without resume")
-    try:
-        arrays = load_arrays(path, "checkpoint")
-    except InputError as error:
-        raise CheckpointError(str(error)) from error
+    arrays = _load_checkpoint(path)
     expected, found = _signature(problem, solver), str(arrays.get("signature"))
     if found != expected:
         raise CheckpointError(
@@ -378,6 +406,15 @@ def _load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any])
         )
     best = Tucker.from_arrays(_unprefixed("best.", arrays))
     return _Run(state, rows, best, int(arrays["best_row"]))
+
+
+def _load_checkpoint(path: Any) -> dict[str, Array]:
+    if not Path(path).exists():
+        raise CheckpointError(f"the checkpoint {path} does not exist; start without resume")
+    try:
+        return load_arrays(path, "checkpoint")
+    except InputError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -9,15 +9,17 @@ from tensormend.choose.problem import (
     make_problem,
     works_densely,
 )
-from tensormend.choose.search import Trial
 from tensormend.choose.strengths import PLAIN
+from tensormend.choose.watch import Moment, Trial, Watch
 
 __all__ = [
     "DENSE_COPIES",
     "PLAIN",
     "Choice",
     "Entries",
+    "Moment",
     "Trial",
+    "Watch",
     "choose_model",
     "generous_rank",
     "iteration_seconds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,10 +13,12 @@ import numpy as np
 from tensormend.algebra import Array, normalize_mode
 from tensormend.choose.problem import Entries
 from tensormend.choose.ranks import best_rank, may_be_exact
-from tensormend.choose.search import Found, Search, Trial, over_folds, prepare
+from tensormend.choose.search import Found, Search, over_folds, prepare
 from tensormend.choose.strengths import best_strength, tune_balance
+from tensormend.choose.watch import Trial, Watch
 from tensormend.errors import InputError
 from tensormend.holdout import Pattern, draw_folds, find_pattern
+from tensormend.journal import Journal
 from tensormend.preprocess import Preprocessing
 from tensormend.tucker import Tucker
 
@@ -63,7 +65,8 @@ def choose_model(
     max_seconds: float = math.inf,
     rng: np.random.Generator | int | None = None,
     threads: int | None = None,
-    progress: Callable[[Trial], None] | None = None,
+    watch: Watch | None = None,
+    journal: Journal | None = None,
 ) -> Choice:
     """Choose between strengths of shrinkage, centrings and ranks by the error on a hold-out.
 
@@ -89,7 +92,8 @@ def choose_model(
         ``False`` for nothing; ``"auto"`` is the rule above
     holdout : share of the entries to hold out
     max_seconds : the search ends by then with the best model so far
-    progress : called with every trial
+    watch : is told of every iteration and trial, and may end the search
+    journal : remembers what was done
     """
     if len(entries) < 2:
         raise InputError(
@@ -115,7 +119,8 @@ def choose_model(
         preprocessing,
         time.perf_counter() + max_seconds,
         threads,
-        progress,
+        Watch() if watch is None else watch,
+        Journal() if journal is None else journal,
         unit,
     )
     best = None
@@ -131,11 +136,13 @@ def choose_model(
             best = tune_balance(search, best)
     if best is None or (method == "auto" and may_be_exact(best, search)):
         search.set_ups.clear()
+        search.watch.expect(math.nan)
         found = best_rank(search, None if center == "auto" else next(_centrings(center, search)))
         if best is None or _is_better_in_first_fold(search, found, best):
             best = found
     if search.is_late:
-        search.notes.append("the time limit ended the search; the model is the best until then")
+        who = "a request" if search.watch.is_stopped else "the time limit"
+        search.notes.append(f"{who} ended the search; the model is the best until then")
     held, groups, numbers = over_folds(search.folds[: best.n_folds])
     scalar = entries.values.dtype.type(unit)
     return Choice(

@@ -12,13 +12,13 @@ from tensormend.choose.problem import generous_rank, observe
 from tensormend.choose.search import (
     Found,
     Search,
-    Trial,
     prepare,
     squared_errors,
     summarize,
     zero_model,
 )
 from tensormend.choose.strengths import LAST
+from tensormend.choose.watch import Trial
 from tensormend.errors import InputError
 from tensormend.initial import corrected_start
 from tensormend.problem import Problem
@@ -64,12 +64,20 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
 
     def fit(rank: tuple[int, ...], start: Tucker | None) -> Found:
         stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS, max_seconds=search.seconds_left)
-        wide = problem.with_rank(rank)
-        x = solve(wide, RGN(target=1e-10), start, stop=stop).x
+        wide, note = problem.with_rank(rank), f"rank {rank}"
+        part = search.journal.part()
+        arrays = part.outcome()
+        if arrays is None:
+            callback = search.looks_on("rank", note)
+            x = solve(wide, RGN(target=1e-10), start, stop=stop, callback=callback).x
+            if not search.is_late:
+                part.finish(x.as_arrays())
+        else:
+            x = Tucker.from_arrays(arrays)
         predicted = fitted.undo(held.indices, where.forward(x))
         squares = squared_errors(search, predicted, 1)
         trial = Trial("rank", center, math.nan, rank, *summarize(search, squares, 1))
-        search.record(trial)
+        search.record(trial, "rank", note)
         return Found(trial, predicted, squares, (x,))
 
     best = fit(ones, None)

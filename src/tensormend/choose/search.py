@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tensormend.algebra import Array
 from tensormend.choose.problem import Entries
+from tensormend.choose.watch import Trial, Watch
 from tensormend.holdout import Fold, Pattern
+from tensormend.journal import Journal
 from tensormend.operators import Operator
 from tensormend.preprocess import Fitted, Preprocessing
 from tensormend.problem import Problem
+from tensormend.solve import Callback
 from tensormend.tucker import Tucker
 
 __all__ = [
     "Found",
     "Search",
     "SetUp",
-    "Trial",
     "clustered",
     "over_folds",
     "prepare",
@@ -30,30 +32,6 @@ __all__ = [
     "summarize",
     "zero_model",
 ]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One model that was tried.
-
-    Attributes
-    ----------
-    method : ``"shrink"``, or ``"rank"`` for one of fixed rank
-    center : modes whose slices have effects; ``()`` for the grand mean alone, ``None`` for nothing
-    strength : of the shrinkage; NaN for a fixed rank
-    rank : number of directions per mode
-    error : held-out RMSE in the units of the data
-    standard_error : of ``error``, fibres held out as a whole counting once
-    balance : factors on the strength, one per mode; ``None`` where all are 1
-    """
-
-    method: Literal["shrink", "rank"]
-    center: tuple[int, ...] | None
-    strength: float
-    rank: tuple[int, ...]
-    error: float
-    standard_error: float
-    balance: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +61,8 @@ class Search:
     preprocessing: Preprocessing
     deadline: float
     threads: int | None
-    progress: Callable[[Trial], None] | None
+    watch: Watch
+    journal: Journal
     unit: float = 1.0
     path: list[Trial] = field(default_factory=list)
     set_ups: dict[Any, SetUp] = field(default_factory=dict)
@@ -91,8 +70,8 @@ class Search:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up."""
-        return time.perf_counter() > self.deadline
+        """Whether the time is up, or somebody has asked to stop."""
+        return self.watch.is_stopped or time.perf_counter() > self.deadline
 
     @property
     def seconds_left(self) -> float | None:
@@ -100,11 +79,14 @@ class Search:
         left = self.deadline - time.perf_counter()
         return None if math.isinf(left) else max(left, 0.0)
 
-    def record(self, trial: Trial) -> None:
+    def record(self, trial: Trial, stage: str, note: str) -> None:
         """Add a trial to the path, and tell of it."""
         self.path.append(trial)
-        if self.progress is not None:
-            self.progress(self.in_data_units(trial))
+        self.watch.judge(self.in_data_units(trial), stage, note)
+
+    def looks_on(self, stage: str, note: str) -> Callback:
+        """Return a callback for a fit, which tells of it and ends it when it is late."""
+        return lambda now: self.watch.tell(stage, now.row, note) or self.is_late
 
     def in_data_units(self, trial: Trial) -> Trial:
         """Return a trial with its errors in the units of the data."""

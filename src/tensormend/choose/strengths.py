@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,13 +14,13 @@ from tensormend.choose.search import (
     Found,
     Search,
     SetUp,
-    Trial,
     clustered,
     prepare,
     squared_errors,
     summarize,
     zero_model,
 )
+from tensormend.choose.watch import Trial
 from tensormend.holdout import Fold
 from tensormend.operators import Masked
 from tensormend.solve import Progress, solve
@@ -46,11 +48,15 @@ def best_strength(
     Where the first fold is no better than the rival's was, the others are spared.
     """
     solver = replace(PLAIN, strength=LAST, first=FIRST)
-    runs = []
-    for fold in search.folds:
-        runs.append(_follow(search, fold, center, solver))
+    after = _balance_iterations(search)
+    search.watch.expect(len(search.folds) * solver.n_path + after)
+    runs: list[_Run] = []
+    for number, fold in enumerate(search.folds):
+        runs.append(_follow(search, number, center, solver))
         if search.is_late:
             break
+        length = solver.rounds * len(runs[-1].predicted)
+        search.watch.expect((len(search.folds) - len(runs)) * length + after)
         if rival is not None and len(runs) == 1:
             errors = [squared_errors(search, predicted, 1) for predicted in runs[0].predicted]
             to_beat = fold.weights @ rival.squares[: len(fold.held)]
@@ -68,7 +74,7 @@ def best_strength(
         trials.append(Trial("shrink", center, strength, rank, rmse, standard_error))
         squares.append(error)
         predictions.append(predicted)
-        search.record(trials[-1])
+        search.record(trials[-1], "search", f"strength {strength:.2g}")
     if rival is not None and len(runs) < rival.n_folds:
         return None
     least = int(np.argmin([trial.error for trial in trials]))
@@ -76,6 +82,11 @@ def best_strength(
     chosen = next((k for k, is_tied in enumerate(tied) if is_tied), least)
     xs = tuple(run.x for run in runs)
     return Found(trials[chosen], predictions[chosen], squares[chosen], xs)
+
+
+def _balance_iterations(search: Search) -> int:
+    """Count the iterations that `tune_balance` takes where nothing is gained."""
+    return len(search.folds) * BALANCE_ROUNDS * (1 + 2 * len(search.entries.shape))
 
 
 def tune_balance(search: Search, found: Found) -> Found:
@@ -107,29 +118,83 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     solver = replace(
         PLAIN, strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance
     )
+    note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in balance)}"
     predicted, xs = [], []
     for fold, x in zip(search.folds, near.xs, strict=False):
-        limit = search.seconds_left
-        stop = Stop(tol=0, tol_change=0, patience=BALANCE_ROUNDS + 1, max_seconds=limit)
         setup = _set_up(search, fold, center)
-        xs.append(x if setup.problem is None else solve(setup.problem, solver, x, stop=stop).x)
+        xs.append(_refit(search, setup, solver, x, note))
         predicted.append(setup.predict(xs[-1]))
     everything = np.concatenate(predicted)
     squares = squared_errors(search, everything, len(xs))
     rmse, standard_error = summarize(search, squares, len(xs))
     trial = Trial("shrink", center, strength, xs[0].rank, rmse, standard_error, balance)
-    search.record(trial)
+    search.record(trial, "balance", note)
     return Found(trial, everything, squares, tuple(xs))
+
+
+def _refit(search: Search, setup: SetUp, solver: Shrink, x: Tucker, note: str) -> Tucker:
+    """Go on from a fit for a few iterations."""
+    if setup.problem is None:
+        return x
+    part = search.journal.part()
+    arrays = part.outcome()
+    if arrays is not None:
+        return Tucker.from_arrays(arrays)
+    limit = search.seconds_left
+    stop = Stop(tol=0, tol_change=0, patience=solver.rounds + 1, max_seconds=limit)
+    callback = search.looks_on("balance", note)
+    x = solve(setup.problem, solver, x, stop=stop, callback=callback).x
+    if not search.is_late:
+        part.finish(x.as_arrays())
+    return x
 
 
 @dataclass(eq=False)
 class _Run:
-    """A path in one fold: what was predicted at each strength, and the best fit."""
+    """A path in one fold: what was predicted at each strength, how well, and the best fit."""
 
     x: Tucker
     predicted: list[Array] = field(default_factory=list)
     strengths: list[float] = field(default_factory=list)
     ranks: list[tuple[int, ...]] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the error has been higher than on the way for long enough."""
+        recent = self.errors[-MAX_WORSE:]
+        return len(self.errors) > MAX_WORSE and min(recent) > WORSE**2 * min(self.errors)
+
+    def add(self, x: Tucker, strength: float, predicted: Array, error: float) -> None:
+        """Add a stage of the path."""
+        self.errors.append(error)
+        if error <= min(self.errors):
+            self.x = x
+        self.predicted.append(predicted)
+        self.strengths.append(strength)
+        self.ranks.append(x.rank)
+
+    def copy(self) -> _Run:
+        """Return one that can be added to without changing this."""
+        lists = (self.predicted, self.strengths, self.ranks, self.errors)
+        return _Run(self.x, *(list(column) for column in lists))  # type: ignore[arg-type]
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the arrays that determine it."""
+        columns = {"predicted": self.predicted, "strengths": self.strengths, "ranks": self.ranks}
+        arrays = {name: np.array(column) for name, column in columns.items()}
+        return {**arrays, "errors": np.array(self.errors), **self.x.as_arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> _Run:
+        """Return the path that `as_arrays` was asked for."""
+        return cls(
+            Tucker.from_arrays(arrays),
+            list(arrays["predicted"]),
+            arrays["strengths"].tolist(),
+            [tuple(rank) for rank in arrays["ranks"].tolist()],
+            arrays["errors"].tolist(),
+        )
 
 
 def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp:
@@ -143,32 +208,56 @@ def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp
     return search.set_ups[key]
 
 
-def _follow(search: Search, fold: Fold, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
+def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
     """Come down the path of strengths in one fold, and look at the held-out entries on the way."""
+    fold, place = search.folds[number], f"fold {number + 1} of {len(search.folds)}"
     setup = _set_up(search, fold, center)
-    held = setup.held
+    held = setup.held.values
     run = _Run(zero_model(search.entries))
     if setup.problem is None:
         return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
-    errors: list[float] = []
+    part = search.journal.part()
+    arrays = part.outcome()
+    if arrays is not None:
+        return _Run.from_arrays(arrays)
+    extra = part.extra()
+    if extra:
+        run = _Run.from_arrays(extra)
+    size = float(np.sqrt(fold.weights @ np.abs(held).astype(float) ** 2))
+    cut_short: list[_Run] = []
 
     def look(now: Progress) -> bool:
-        if now.n_iter % solver.rounds and not search.is_late:
-            return False
-        predicted = setup.predict(now.x)
-        errors.append(float(fold.weights @ np.abs(predicted - held.values).astype(float) ** 2))
-        if errors[-1] <= min(errors):
-            run.x = now.x
-        run.predicted.append(predicted)
-        run.strengths.append(solver.strength_at(now.n_iter - 1))
-        run.ranks.append(now.x.rank)
-        recent = errors[-MAX_WORSE:]
-        is_worse = len(errors) > MAX_WORSE and min(recent) > WORSE**2 * min(errors)
-        return is_worse or search.is_late
+        strength = solver.strength_at(now.n_iter - 1)
+        error = None
+        if now.n_iter % solver.rounds == 0:
+            error = judge(run, now.x, strength)
+        note = f"{place}, strength {strength:.2g}"
+        search.watch.tell("search", now.row, note, holdout_error=error)
+        if search.is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
+            cut_short.append(run.copy())
+            judge(cut_short[0], now.x, strength)
+        return run.is_over or search.is_late
 
-    stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
-    solve(setup.problem, solver, stop=stop, callback=look)
-    return run
+    def judge(run: _Run, x: Tucker, strength: float) -> float:
+        predicted = setup.predict(x)
+        square = float(fold.weights @ np.abs(predicted - held).astype(float) ** 2)
+        run.add(x, strength, predicted, square)
+        return math.sqrt(square) / size if size else math.nan
+
+    if not run.is_over:
+        stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
+        checkpoint = part.checkpoint(run.as_arrays)
+        solve(
+            setup.problem,
+            solver,
+            stop=stop,
+            callback=look,
+            checkpoint=checkpoint,
+            resume=part.resume,
+        )
+    if not search.is_late:
+        part.finish(run.as_arrays())
+    return cut_short[0] if cut_short else run
 
 
 def _is_within_error(search: Search, squares: Array, least: Array, n_folds: int) -> bool:

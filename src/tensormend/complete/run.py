@@ -1,0 +1,88 @@
+"""What every completion has: the data, what is done to them, who looks on, what is remembered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.choose import Watch
+from tensormend.journal import Part
+from tensormend.known import Known
+from tensormend.operators import Sampling
+from tensormend.preprocess import Preprocessing
+from tensormend.solve import Callback, Progress
+
+__all__ = ["KnownSampling", "Run", "sign"]
+
+PLAIN_TYPES = (str, int, float, bool, tuple, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A completion that is under way, down to its last fit.
+
+    Attributes
+    ----------
+    known : the data
+    preprocessing : what is done to their values
+    rng : generator of what is random
+    watch : is told of every iteration
+    part : of the journal, for the last fit
+    threads : of the kernels
+    """
+
+    known: Known
+    preprocessing: Preprocessing
+    rng: np.random.Generator
+    watch: Watch
+    part: Part
+    threads: int | None
+
+    def looks_on(self, note: str, callback: Callback | None = None) -> Callback:
+        """Return a callback for the last fit, which tells of it and may end it.
+
+        Who has ended the search gets the last fit all the same.
+        """
+        was_stopped = self.watch.is_stopped
+
+        def look(now: Progress) -> bool:
+            error = None if np.isnan(now.row.holdout_error) else now.row.holdout_error
+            is_asked = self.watch.tell("fit", now.row, note, holdout_error=error)
+            is_over = bool(callback is not None and callback(now))
+            return is_over or (is_asked and not was_stopped)
+
+        return look
+
+
+def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> str:
+    """Describe a run by what its result depends on."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (known.indices, known.values):
+        digest.update(np.ascontiguousarray(array).data)
+    words = ", ".join(f"{name} {_say(value)}" for name, value in sorted(settings.items()))
+    return (
+        f"tensormend {version('tensormend')}, {words}, {preprocessing}, {known.values.dtype} data "
+        f"of shape {known.shape}, {digest.hexdigest()}"
+    )
+
+
+def _say(value: Any) -> str:
+    return repr(value) if isinstance(value, PLAIN_TYPES) else type(value).__qualname__
+
+
+class KnownSampling(Sampling):
+    """Sampling that calls modes and places by the names they have in the data."""
+
+    def __init__(self, known: Known, places: Array, **settings: Any) -> None:
+        super().__init__(known.shape, places, **settings)
+        self._kind = known.kind
+
+    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its places, for a message."""
+        return self._kind.describe(mode, places)

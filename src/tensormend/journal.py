@@ -1,0 +1,167 @@
+"""A folder that remembers what a long computation has done, so that it can go on after any end."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensormend.algebra import Array
+from tensormend.errors import CheckpointError, InputError
+from tensormend.solve import Checkpoint, read_extra
+from tensormend.storage import check_folder, load_arrays, save_arrays
+
+__all__ = ["Journal", "Part"]
+
+WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
+
+
+@dataclass(frozen=True)
+class Part:
+    """One step of a computation, with a file for its outcome and one for the way there."""
+
+    done: Path | None
+    running: Path | None
+    every: float
+    started: float = field(default_factory=time.perf_counter)
+
+    def outcome(self) -> dict[str, Array] | None:
+        """Return what was saved when the part was done, ``None`` if it was not."""
+        if self.done is None or not self.done.exists():
+            return None
+        return _load(self.done, "part")
+
+    def finish(self, arrays: Mapping[str, Array]) -> None:
+        """Save the outcome, if it took long enough to be worth it."""
+        if self.done is None or self.running is None:
+            return
+        if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.every):
+            save_arrays(self.done, "part", arrays)
+        self.running.unlink(missing_ok=True)
+
+    def checkpoint(
+        self, extra: Callable[[], Mapping[str, Array]] | None = None
+    ) -> Checkpoint | None:
+        """Return where and how often a run within the part is saved."""
+        if self.running is None:
+            return None
+        return Checkpoint(self.running, every=1, seconds=self.every, extra=extra)
+
+    @property
+    def resume(self) -> Path | None:
+        """The checkpoint to go on from, if the part was cut short."""
+        is_there = self.running is not None and self.running.exists()
+        return self.running if is_there else None
+
+    def extra(self) -> dict[str, Array]:
+        """Return what else was saved with the checkpoint to go on from."""
+        return {} if self.resume is None else read_extra(self.resume)
+
+
+@dataclass
+class Journal:
+    """Steps of a computation that is the same every time, numbered as they come.
+
+    A step that is on file is not done again; one that was cut short goes on from its checkpoint.
+    Without a folder nothing is remembered.
+    """
+
+    folder: Path | None = None
+    every: float = 5.0
+    n_parts: int = 0
+
+    def part(self) -> Part:
+        """Return the next step."""
+        self.n_parts += 1
+        if self.folder is None:
+            return Part(None, None, self.every)
+        stem = self.folder / f"{self.n_parts:05d}"
+        return Part(stem.with_suffix(".npz"), stem.with_suffix(".running.npz"), self.every)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | os.PathLike[str] | None,
+        signature: str,
+        rng: int | np.random.Generator | None,
+        *,
+        resume: bool,
+        every: float,
+    ) -> tuple[Journal, np.random.Generator]:
+        """Begin a journal or go on with one; return it with the generator of the run.
+
+        Parameters
+        ----------
+        folder : where to keep it; made if it is not there, ``None`` for no journal
+        signature : what the computation depends on
+        rng : its seed or generator; ``None`` with ``resume`` takes that of the journal
+        resume : go on with a journal that is there; if there is none, begin
+        every : seconds between saves
+        """
+        if not every >= 0:
+            raise InputError(f"seconds between saves must be 0 or more, got {every!r}")
+        if folder is None:
+            if resume:
+                raise InputError("resume needs a checkpoint to go on from; give checkpoint=")
+            return cls(), np.random.default_rng(rng)
+        place = check_folder(folder)
+        if place.exists() and not place.is_dir():
+            raise InputError(f"a checkpoint must be a folder, got the file {place}; choose another")
+        head = place / "run.npz"
+        if head.exists() and not resume:
+            raise CheckpointError(
+                f"{place} holds the checkpoint of another run; resume it, or remove it first"
+            )
+        if head.exists():
+            return cls(place, every), _go_on(head, signature, rng)
+        generator = np.random.default_rng(rng)
+        place.mkdir(exist_ok=True)
+        state = np.array(_state_of(generator))
+        save_arrays(head, "run", {"signature": np.array(signature), "rng": state})
+        return cls(place, every), generator
+
+
+def _go_on(
+    head: Path, signature: str, rng: int | np.random.Generator | None
+) -> np.random.Generator:
+    """Check that a journal belongs to this run, and take its generator."""
+    arrays = _load(head, "run")
+    found = str(arrays.get("signature"))
+    if found != signature:
+        raise CheckpointError(
+            f"the checkpoint {head.parent} belongs to another run; expected: {signature}; found: "
+            f"{found}; resume with the same data and options, or remove it"
+        )
+    generator = np.random.default_rng(rng)
+    state = str(arrays["rng"])
+    if rng is None:
+        saved: dict[str, Any] = json.loads(state)
+        if saved["bit_generator"] != generator.bit_generator.state["bit_generator"]:
+            raise CheckpointError(
+                f"the checkpoint {head.parent} was made with a generator of kind "
+                f"{saved['bit_generator']}; resume with that one as rng"
+            )
+        generator.bit_generator.state = saved
+    elif _state_of(generator) != state:
+        raise CheckpointError(
+            f"the checkpoint {head.parent} was made with another rng; resume with the same seed"
+        )
+    return generator
+
+
+def _state_of(generator: np.random.Generator) -> str:
+    """Write the state of a generator down; kinds whose state holds arrays write these as lists."""
+    return json.dumps(generator.bit_generator.state, default=np.ndarray.tolist)
+
+
+def _load(path: Path, kind: str) -> dict[str, Array]:
+    try:
+        return load_arrays(path, kind)
+    except InputError as error:
+        raise CheckpointError(f"{error}; remove the checkpoint {path.parent} to start") from error
