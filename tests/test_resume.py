@@ -81,3 +81,16 @@ def test_resume_begins_where_there_is_no_checkpoint_yet(
     assert main(["complete", "a.npy", *options]) == 0
     assert "there is no checkpoint in run yet; the run begins" in capsys.readouterr().err
     assert any(Path("run").iterdir())
+
+
+def test_a_run_cut_short_by_its_time_limit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", "a.npy", "--shape", "24,25,26", "--noise", "0.3", "--quiet"]) == 0
+    call = ["complete", "a.npy", "--quiet", "--force", "-o"]
+    kept = ["--checkpoint", "run", "--save-every", "0.01"]
+    assert main([*call, "whole.npy"]) == 0
+    assert main([*call, "b.npy", *kept, "--time-limit", "0.2"]) == 0
+    assert main([*call, "b.npy", *kept, "--resume"]) == 0
+    assert Path("b.npy").read_bytes() == Path("whole.npy").read_bytes()
