@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import typer
@@ -93,7 +94,7 @@ def parse_bytes(text: str) -> float:
     return amount
 
 
-def _measure(text: str, units: dict[str, float]) -> float | None:
+def _measure(text: str, units: Mapping[str, float]) -> float | None:
     """Return a positive number with a unit, or nothing if it is something else."""
     found = re.fullmatch(r"([0-9.]+) *([a-zA-Z]*)", text.strip())
     if found is None or found[2] not in units:
