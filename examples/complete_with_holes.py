@@ -1,11 +1,13 @@
-"""Fill the holes of an array without choosing anything, and see how far to trust the result.
+"""Fill the holes of an array, and see how far to trust the result.
 
-The data are values of a function on a grid, with a little noise. Such an array is not of low rank,
-but its singular values decay fast. `complete` holds some known entries out, tries models on them,
-and fits the best to all; since the full array is known here, one can see whether the error it
-expects is the error it makes. Run it with
+The data are values of a function on a grid, with a little noise; nine entries in ten are hidden.
+Such an array is not of low rank, but its singular values decay fast. `complete` holds some known
+entries out, tries models on them, and fits the best to all; since the full array is known here, one
+can see whether the error it expects is the error it makes.
 
-    python examples/complete_with_holes.py
+Data: made by the script, from a seed.
+
+    python examples/complete_with_holes.py [--small] [--out DIR]
 """
 
 from __future__ import annotations
@@ -13,36 +15,50 @@ from __future__ import annotations
 import numpy as np
 
 import tensormend as tm
+from helpers import Options, interpolate, print_scores, run_example, save_picture
+from tensormend.algebra import Array
+from tensormend.plots.style import house_style, new_figure
 
 
-def make_data(n: int = 60, known: float = 0.1) -> tuple[tm.algebra.Array, tm.algebra.Array]:
-    """Return an array and a copy in which all but a share of the entries are NaN."""
+def make_data(n: int) -> Array:
+    """Return the values of a function on a grid of n x n x n points, with noise."""
     grid = np.linspace(0, 1, n)
     x, y, z = np.meshgrid(grid, grid, grid, indexing="ij")
-    full = np.exp(-np.sqrt(x**2 + y**2 + z**2))
-    full += np.random.default_rng(1).normal(scale=0.01, size=full.shape)
-    seen = np.random.default_rng(0).random(full.shape) < known
-    return full, np.where(seen, full, np.nan)
+    noise = np.random.default_rng(1).normal(scale=0.01, size=x.shape)
+    return np.asarray(np.exp(-np.sqrt(x**2 + y**2 + z**2)) + noise)
 
 
-def main() -> None:
-    """Complete the array, show what was tried, and compare the expected error with the true one."""
-    full, data = make_data()
-    print(f"{np.isfinite(data).mean():.0%} of {data.size} entries are known")
+def main(options: Options) -> None:
+    """Complete an array, show what was tried, and compare the expected error with the true one."""
+    full = make_data(30 if options.small else 60)
+    hidden = np.random.default_rng(0).random(full.shape) >= 0.1
+    data = np.where(hidden, np.nan, full)
     print(tm.estimate(data))
+
     result = tm.complete(data, rng=0)
     print("model   strength  rank          held-out error")
     for trial in result.path[-8:]:
         rank = "x".join(map(str, trial.rank))
         print(f"{trial.method:8}{trial.strength:8.4f}  {rank:14}{trial.error:14.5f}")
-    print("chosen:", result.notes[0])
-    print()
-    print(result.trust)
-    hidden = np.isnan(data)
-    error = np.sqrt(np.mean((result.data - full)[hidden] ** 2))
-    print()
-    print(f"error on the hidden entries: {error:.5f}, expected {result.trust.rmse:.5f}")
+    print(result.trust, "\n")
+    filled = {"lines along one mode": interpolate(data, mode=0), "tensormend": result.data}
+    print_scores("A function on a grid", full, hidden, filled, result)
+
+    path = [trial for trial in result.path if trial.method == "shrink"]
+    with house_style():
+        figure = new_figure((9, 3.2))
+        tried, seen, found, true = figure.subplots(1, 4, width_ratios=(1.6, 1, 1, 1))
+        tried.loglog([t.strength for t in path], [t.error for t in path], ".", color="#0072b2")
+        tried.axhline(0.01, color="0.6", linestyle="--", linewidth=1)
+        tried.text(path[0].strength, 0.01, "noise", ha="right", va="bottom", color="0.4")
+        tried.set(title="what was tried", xlabel="strength", ylabel="held-out error")
+        panels = {"known": data, "tensormend": result.data, "truth": full}
+        for axis, (title, values) in zip((seen, found, true), panels.items(), strict=True):
+            axis.imshow(values[:, :, len(full) // 4], cmap="viridis", vmin=0.2, vmax=0.9)
+            axis.set(title=title, xticks=[], yticks=[])
+            axis.grid(visible=False)
+        save_picture(figure, options)
 
 
 if __name__ == "__main__":
-    main()
+    run_example(main, __file__)

@@ -45,6 +45,7 @@ ROOMS = [
     "recover",
     "complete",
     "inspection",
+    "report",
     "accessor",
     "estimator",
     "theory",
@@ -104,6 +105,10 @@ OPTIONAL = {
     "sparse": "known/sparse.py",
     "xarray": "known/labelled.py",
     "sklearn": "estimator.py",
+    "h5py": "io/hdf5.py",
+    "h5netcdf": "io/netcdf.py",
+    "zarr": "io/zarr_files.py",
+    "nibabel": "io/nifti.py",
     "tensorly": "bench/peers.py",
     "torch": "bench/peers.py",
     "tucker_riemopt": "bench/peers.py",
@@ -114,10 +119,11 @@ OPTIONAL = {
 
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_optional_dependencies_are_named_in_one_file(name: str) -> None:
+    ways = (f"import {name}", f"from {name}", f'require("{name}"')
     users = {
         path.relative_to(ROOT).as_posix()
         for path in FILES
-        if f"import {name}" in path.read_text() or f"from {name}" in path.read_text()
+        if any(way in path.read_text() for way in ways)
     }
     assert users == {OPTIONAL[name]}
 

@@ -22,6 +22,7 @@ from tensormend.operators import Masked, Matrix, Operator, Sampling
 from tensormend.preprocess import Preprocessing
 from tensormend.problem import Problem
 from tensormend.recover import recover
+from tensormend.report import write_report
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import Checkpoint, Progress, Solver, solve
 from tensormend.stopping import Stop
@@ -70,6 +71,7 @@ __all__ = [
     "testing",
     "theory",
     "thosvd",
+    "write_report",
 ]
 
 

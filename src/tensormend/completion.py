@@ -62,6 +62,7 @@ class Completion(Result):
     fitted : what was done to the values before the fit and is undone in what comes back; ``x`` is
         the tensor in between
     path : the models that were tried to choose one, in order; empty for a given rank
+    chosen : the one of them that was fitted; ``None`` for a given rank
     judged : held-out entries and what was predicted for them, from which `trust` is made
 
     Notes
@@ -85,6 +86,7 @@ class Completion(Result):
     known: Known = field(kw_only=True)
     fitted: Fitted = field(kw_only=True)
     path: tuple[Trial, ...] = field(kw_only=True, default=())
+    chosen: Trial | None = field(kw_only=True, default=None)
     judged: Judged = field(kw_only=True)
 
     @classmethod

@@ -42,6 +42,7 @@ class Choice:
     folds : number of the fold of each
     pattern : how entries are missing
     notes : what there is to say
+    is_cut_short : whether the search ended before its time
     """
 
     trial: Trial
@@ -53,6 +54,7 @@ class Choice:
     folds: Array
     pattern: Pattern
     notes: tuple[str, ...]
+    is_cut_short: bool
 
 
 def choose_model(
@@ -140,7 +142,8 @@ def choose_model(
         found = best_rank(search, None if center == "auto" else next(_centrings(center, search)))
         if best is None or _is_better_in_first_fold(search, found, best):
             best = found
-    if search.is_late:
+    is_cut_short = search.is_late
+    if is_cut_short:
         who = "a request" if search.watch.is_stopped else "the time limit"
         search.notes.append(f"{who} ended the search; the model is the best until then")
     held, groups, numbers = over_folds(search.folds[: best.n_folds])
@@ -155,6 +158,7 @@ def choose_model(
         numbers,
         pattern,
         tuple(search.notes),
+        is_cut_short,
     )
 
 

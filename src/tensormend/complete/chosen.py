@@ -129,6 +129,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         known=known,
         fitted=fitted,
         path=choice.path,
+        chosen=trial,
         judged=judged,
     )
 

@@ -142,10 +142,9 @@ def complete(
             watch=watch,
             journal=journal,
         )
-        # the fit to a search that was cut short is no step of the whole run: nothing remembers it
-        is_cut = watch.is_stopped or time.perf_counter() - clock > SEARCH_SHARE * limit
-        part = (Journal() if is_cut else journal).part()
-        run = Run(known, preprocessing, rng, watch, part, threads)
+        if choice.is_cut_short:
+            journal = Journal()  # this fit is not the one that a resumed run comes to
+        run = Run(known, preprocessing, rng, watch, journal.part(), threads)
         return fit_choice(run, choice, limit)
     rank = as_rank(rank, known.shape)
     check_cost(rank_cost(known, rank, method, threads), memory_limit)

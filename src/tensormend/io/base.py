@@ -1,20 +1,37 @@
-"""What a format is, and what its readers share."""
+"""What a format is, and what its readers and writers share."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT
-from tensormend.errors import FileError, MissingDependencyError, TensormendError
+import numpy as np
+
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
+from tensormend.errors import FileError, InputError, MissingDependencyError, TensormendError
 from tensormend.known import TensorData
-from tensormend.storage import UNREADABLE
 
-__all__ = ["Format", "Options", "reading", "require"]
+__all__ = [
+    "Format",
+    "Options",
+    "check_chunks",
+    "choose",
+    "is_mask_name",
+    "match_mask",
+    "portable",
+    "reading",
+    "refuse_variable",
+    "require",
+]
+
+MAX_CHUNKS = 1_000_000  # pieces of one array: more would take minutes to visit, filled or not
+MAX_LISTED = 12  # arrays of a file that a message names
 
 
 @dataclass(frozen=True)
@@ -69,11 +86,96 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Turn what a library raises on damaged bytes into an error that names the file."""
     try:
         yield
+    except FileError:
+        raise
+    except InputError as error:  # of what was read, which does not know the file
+        raise FileError(f"{path} does not hold a tensor: {error}") from error
     except TensormendError:
         raise
-    except (MemoryError, *UNREADABLE) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # there is no kind of error that no reader raises on hostile bytes
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise FileError(
             f"{path} should be {what}, but is damaged or something else ({reason}); check the "
             "file, and that its name ends as files of its kind do"
         ) from error
+
+
+def choose(
+    path: Path, found: Mapping[str, Sequence[int]], wanted: str | None, what: str = "array"
+) -> str:
+    """Return the name of the array to take, of those found with their shapes."""
+    if wanted is not None and wanted in found:
+        return wanted
+    if wanted is None and len(found) == 1:
+        return next(iter(found))
+    shown = [f"{name} ({' x '.join(map(str, found[name]))})" for name in [*found][:MAX_LISTED]]
+    if len(found) > MAX_LISTED:
+        shown.append(f"{len(found) - MAX_LISTED} more")
+    held = ", ".join(shown) or "none"
+    if wanted is not None:
+        raise FileError(f"{path} must hold the {what} {wanted!r}, found {held}")
+    if found:
+        raise FileError(
+            f"{path} must hold one {what} to take, found {held}; name one with variable"
+        )
+    raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
+
+
+def refuse_variable(path: Path, options: Options) -> None:
+    """Refuse the name of an array where a file holds only one, which has no name."""
+    if options.variable is not None:
+        raise FileError(
+            f"{path} holds one array without a name, got variable={options.variable!r}; leave "
+            "variable out"
+        )
+
+
+def is_mask_name(name: str, others: Sequence[str]) -> bool:
+    """Tell whether an array is the mask of another one of these, by its name."""
+    folder, _, last = name.rpartition("/")
+    if last == "mask":
+        return any(other != name and other.rpartition("/")[0] == folder for other in others)
+    return last.endswith("_mask") and name.removesuffix("_mask") in others
+
+
+def match_mask(mask: Array, shape: tuple[int, ...], what: str) -> Array:
+    """Return a mask of the shape of the data; one of the leading modes holds for all the others."""
+    if mask.ndim < 2 or mask.shape != shape[: mask.ndim]:
+        raise FileError(
+            f"{what} must be an array of the shape of the data, {shape}, or of their leading "
+            f"modes, got {mask.shape}"
+        )
+    shown = np.nan_to_num(mask) != 0
+    shown = shown.reshape(shown.shape + (1,) * (len(shape) - shown.ndim))
+    return np.array(np.broadcast_to(shown, shape))
+
+
+def check_chunks(
+    shape: Sequence[int], chunks: Sequence[int] | None, dtype: Any, limit: float | None, what: str
+) -> None:
+    """Refuse an array that is too large, or stored in pieces too large or too many."""
+    check_memory(shape, dtype, limit, what)
+    if chunks is None:
+        return
+    check_memory(chunks, dtype, limit, f"a chunk of {what}")
+    count = math.prod(-(-n // max(size, 1)) for n, size in zip(shape, chunks, strict=True))
+    if limit is not None and count > MAX_CHUNKS:
+        raise FileError(
+            f"{what} must be stored in at most {MAX_CHUNKS} chunks, got {count} of shape "
+            f"{tuple(chunks)}; store it in larger ones, or set no memory limit"
+        )
+
+
+def portable(data: TensorData, what: str, *, takes_complex: bool = True) -> Array:
+    """Return the whole array in a type of numbers that every reader of a format knows."""
+    values = data.dense()
+    if values.dtype.kind == "c" and not takes_complex:
+        raise InputError(
+            f"{what} holds real numbers, got {values.dtype}; save real and imaginary parts apart, "
+            "or in another format"
+        )
+    small, large = (np.complex64, np.complex128) if values.dtype.kind == "c" else "fd"
+    if values.dtype.kind in "fc":
+        is_small = values.dtype.itemsize <= np.dtype(small).itemsize
+        return values.astype(small if is_small else large, copy=False)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape
 from tensormend.errors import FileError, InputError
-from tensormend.io import numpy_files
-from tensormend.io.base import Format, Options
-from tensormend.known import TensorData
+from tensormend.io import hdf5, matlab, netcdf, nifti, numpy_files, zarr_files
+from tensormend.io.base import Format, Options, match_mask, reading
+from tensormend.known import Known, TensorData
 from tensormend.storage import check_folder
 
 __all__ = ["FORMATS", "find_format", "load", "save"]
@@ -23,6 +23,11 @@ __all__ = ["FORMATS", "find_format", "load", "save"]
 FORMATS: tuple[Format, ...] = (
     Format("NumPy array", (".npy",), numpy_files.read_npy, numpy_files.write_npy),
     Format("NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz),
+    Format("HDF5 file", (".h5", ".hdf5"), hdf5.read_hdf5, hdf5.write_hdf5, "hdf5"),
+    Format("MATLAB file", (".mat",), matlab.read_mat, matlab.write_mat),
+    Format("NetCDF file", (".nc", ".nc4"), netcdf.read_netcdf, netcdf.write_netcdf, "netcdf"),
+    Format("Zarr store", (".zarr",), zarr_files.read_zarr, zarr_files.write_zarr, "zarr"),
+    Format("NIfTI image", (".nii", ".nii.gz"), nifti.read_nifti, nifti.write_nifti, "nifti"),
 )
 """Every format, one a line: add a format by adding its reader and writer here."""
 
@@ -61,7 +66,8 @@ def load(
     variable : the array, dataset or column of values to take, where there are several
     modes : the columns of a table that hold the labels of the modes
     missing : a value that stands for an unknown entry, beside NaN and what the file itself says
-    mask : another file with an array of the same shape, zero or false where unknown
+    mask : another file, of any format, with an array of the same shape, zero or false where
+        unknown; one of the shape of the leading modes holds for all places of the others
     memory_limit : bytes that the values may take; a larger file is refused before it is read
 
     Examples
@@ -72,33 +78,76 @@ def load(
     >>> load(path, missing=-9).n_known
     3
     """
+    data = _read(path, variable, modes, memory_limit)
+    if missing is not None and not np.isnan(missing):
+        data = data.hide(np.asarray(data.values == float(missing)))
+        _check_known(data, path, f"other than the missing value {missing}")
+    if mask is not None:
+        data = data.hide(~_read_mask(Path(mask), data, memory_limit))
+        _check_known(data, path, f"that the mask {mask} shows")
+    return data
+
+
+def _read(
+    path: str | os.PathLike[str],
+    variable: str | None,
+    modes: Sequence[str] | None,
+    memory_limit: float | None,
+) -> TensorData:
+    """Read what the file itself says."""
     source = Path(path)
     form = find_format(source)
     if not source.exists():
         raise InputError(f"{source} must be a file that exists; check the name")
+    if not source.is_file() and not source.is_dir():  # a pipe would keep us waiting
+        raise InputError(f"{source} must be a file, got something else; copy it to a file first")
     columns = None if modes is None else tuple(modes)
-    data = form.read(source, Options(variable, columns, memory_limit))
-    if missing is not None and not np.isnan(missing):
-        data = data.hide(np.asarray(data.values == missing))
-    if mask is not None:
-        data = data.hide(~_read_mask(Path(mask), data, memory_limit))
-    if data.n_known == 0:
-        raise FileError(f"{source} must hold at least one known entry, found none")
+    with reading(source, f"a file of the format {form.name}"):
+        data = form.read(source, Options(variable, columns, memory_limit))
+        as_shape(data.shape)
+    _check_known(data, path, "")
     return data
+
+
+def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
+    if data.n_known == 0:
+        raise FileError(
+            f"{os.fspath(path)} must hold at least one known entry {what}".rstrip()
+            + ", found none; check what stands for unknown"
+        )
 
 
 def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Array:
     """Read an array that tells what is known, and match it with the values."""
-    given = load(path, memory_limit=memory_limit)
-    if given.is_sparse or given.shape != data.shape:
+    given = _read(path, None, None, memory_limit)
+    _check_labels(path, given, data)
+    if given.indices is None:
+        known = given.values if given.known is None else np.where(given.known, given.values, 0)
+        shown = match_mask(known, data.shape, f"the mask {path}")
+        return shown if data.indices is None else np.asarray(shown[tuple(data.indices.T)])
+    if given.shape != data.shape:
         raise FileError(
-            f"the mask {path} must be an array of the shape of the data, {data.shape}, got "
-            f"{given.shape}"
+            f"the mask {path} must have the shape of the data, {data.shape}, got {given.shape}"
         )
-    shown = np.nan_to_num(given.values) != 0
-    if given.known is not None:
-        shown &= given.known
-    return shown if data.indices is None else np.asarray(shown[tuple(data.indices.T)])
+    places, values = given.entries()
+    places = places[values != 0]
+    if data.indices is None:
+        shown = np.zeros(data.shape, dtype=bool)
+        shown[tuple(places.T)] = True
+        return shown
+    if len(places) == 0:
+        return np.zeros(len(data.values), dtype=bool)
+    return Known(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
+
+
+def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:
+    """Refuse a mask whose places have other labels than those of the data."""
+    for name, ours, its in zip(data.names, data.labels, mask.labels, strict=False):
+        if ours is not None and its is not None and not np.array_equal(ours, its):
+            raise FileError(
+                f"the mask {path} must have the labels of the data in mode {name!r}, in the same "
+                "order, got other ones; reorder it like the data"
+            )
 
 
 def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) -> None:
@@ -122,17 +171,51 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     form = find_format(target)
     if target.exists() and not overwrite:
         raise InputError(f"{target} is there already; choose another name, or overwrite it")
+    if target.is_dir() and not _is_store(target):
+        raise InputError(f"{target} is a folder of other things; choose another name")
     if not isinstance(data, TensorData):
         data = TensorData(np.asarray(data))
+    as_shape(data.shape)
     ending = next(end for end in form.suffixes if target.name.lower().endswith(end))
     temporary = target.parent / f".{secrets.token_hex(6)}.part{ending}"
     try:
         form.write(temporary, data)
-        if target.is_dir():
-            shutil.rmtree(target)
+        _replace(temporary, target)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Put what was written in the place of what is there."""
+    if not temporary.is_dir() and not target.is_dir():
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        return
+    if not target.exists():
+        temporary.replace(target)
+        return
+    if target.is_dir() != temporary.is_dir():
+        kind = "folder" if target.is_dir() else "file"
+        raise InputError(f"{target} cannot take the place of the {kind} there; remove it first")
+    aside = temporary.with_name(f"{temporary.name}.old")
+    target.replace(aside)  # a folder cannot take the place of another in one step
+    try:
         temporary.replace(target)
     except BaseException:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        temporary.unlink(missing_ok=True)
+        aside.replace(target)
         raise
+    _remove(aside)
+
+
+def _is_store(folder: Path) -> bool:
+    """Tell whether a folder is a store of arrays, or empty, and so may be replaced."""
+    names = {part.name for part in folder.iterdir()}
+    return not names or not names.isdisjoint({"zarr.json", ".zgroup", ".zarray"})
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
 from tensormend.errors import InputError
+from tensormend.fibres import check_indices
 from tensormend.known.arrays import find_known, read_entries
 from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
 
@@ -52,8 +53,11 @@ class TensorData:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.indices is not None and self.sizes is None:
-            raise InputError("values with indices need the sizes of the tensor, got none")
+        if self.values.dtype.kind not in "biufc":
+            raise InputError(
+                f"the values of a tensor must be numbers, got {self.values.dtype}; convert them"
+            )
+        self._check_places()
         order = len(self.shape)
         object.__setattr__(self, "names", self.names or tuple(f"mode {k}" for k in range(order)))
         object.__setattr__(self, "labels", self.labels or (None,) * order)
@@ -68,6 +72,27 @@ class TensorData:
                     f"mode {name!r} needs one label for each of its {n} places, got an array of "
                     f"shape {labels.shape}"
                 )
+        object.__setattr__(self, "labels", tuple(map(_as_labels, self.labels)))
+
+    def _check_places(self) -> None:
+        """Check that indices and the mask belong to the values."""
+        if (self.indices is None) != (self.sizes is None):
+            raise InputError("indices and sizes go together, got one without the other; give both")
+        if self.indices is not None and self.sizes is not None:
+            wanted = (self.values.size, len(self.sizes))
+            if self.values.ndim != 1 or self.indices.shape != wanted:
+                raise InputError(
+                    f"indices must have a row for each of the {self.values.size} values and a "
+                    f"column for each of the {wanted[1]} modes, got shape {self.indices.shape}"
+                )
+            check_indices(self.indices, as_shape(self.sizes))
+        if self.known is not None and (
+            self.known.dtype != np.bool_ or self.known.shape != self.values.shape
+        ):
+            raise InputError(
+                f"known must be a boolean array of the shape of the values, {self.values.shape}, "
+                f"got {self.known.dtype} of shape {self.known.shape}"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -82,46 +107,62 @@ class TensorData:
     @property
     def n_known(self) -> int:
         """Number of known entries."""
-        if self.known is not None:
-            return int(self.known.sum())
+        known = self._find_known()
+        return self.values.size if known is None else int(known.sum())
+
+    def _find_known(self) -> Array | None:
+        """Tell which values are known, ``None`` if all are; NaN never is."""
         if self.values.dtype.kind not in "fc":
-            return self.values.size
-        return int(self.values.size - np.isnan(self.values).sum())
+            return self.known
+        numbers = ~np.isnan(self.values)
+        return numbers if self.known is None else numbers & self.known
 
     def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, NaN where unknown; integers stay as they are if all are known."""
+        if self.indices is None and self.known is None:
+            return self.values
         dtype = self.values.dtype
         if dtype.kind in "biu" and self.n_known < math.prod(self.shape):
             dtype = np.dtype(np.float64)
-        if self.indices is None and self.known is None:
-            return self.values
         check_memory(self.shape, dtype, memory_limit, "the whole array")
-        if self.indices is None and self.known is not None:
-            gap = np.array(np.nan if dtype.kind in "fc" else 0, dtype=dtype)
-            return np.where(self.known, self.values.astype(dtype, copy=False), gap)
-        whole = np.full(self.shape, np.nan if dtype.kind in "fc" else 0, dtype=dtype)
+        gap = np.array(np.nan if dtype.kind in "fc" else 0, dtype=dtype)
+        if self.indices is None:
+            return np.where(self.known, self.values, gap)  # type: ignore[arg-type]
+        whole = np.full(self.shape, gap)
         indices, values = self.entries()
         whole[tuple(indices.T)] = values
         return whole
 
     def entries(self) -> tuple[Array, Array]:
         """Return the places and values of the known entries."""
-        known = self.known
-        if known is None and self.values.dtype.kind in "fc":
-            known = ~np.isnan(self.values)
+        known = self._find_known()
         if known is None:
             known = np.ones(self.values.shape, dtype=bool)
         places = np.argwhere(known) if self.indices is None else self.indices[known]
         return places, self.values[known]
 
     def hide(self, unknown: Array) -> TensorData:
-        """Return the same with more entries unknown, those where a boolean array is true."""
-        known = ~unknown
-        if self.known is not None:
-            known &= self.known
-        elif self.values.dtype.kind in "fc":
-            known &= ~np.isnan(self.values)
-        return replace(self, known=known)
+        """Return the same with more entries unknown, those where a boolean array is true.
+
+        The array has the shape of the values: with indices, one truth value for each.
+        """
+        if unknown.shape != self.values.shape:
+            raise InputError(
+                f"what to hide must be a boolean array of shape {self.values.shape}, got shape "
+                f"{unknown.shape}"
+            )
+        known = self._find_known()
+        return replace(self, known=~unknown if known is None else known & ~unknown)
+
+
+def _as_labels(labels: Array | None) -> Array | None:
+    """Return labels as numbers, dates or strings; other objects become what they are called."""
+    if labels is None or labels.dtype.kind in "biufcmMU":
+        return labels
+    words = (
+        one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in labels
+    )
+    return np.array(list(words), dtype=str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +207,9 @@ class DataKind(Labelled):
             return np.arange(first, last + 1, label.step)
         if isinstance(label, list | tuple | np.ndarray):
             return np.array([int(self.locate(mode, one)) for one in label], dtype=np.int64)
-        places = np.flatnonzero(labels == np.asarray(label).astype(labels.dtype))
+        # converted for dates alone: to numbers or text of a fixed length would cut the label short
+        wanted = np.asarray(label, dtype=labels.dtype if labels.dtype.kind == "M" else None)
+        places = np.flatnonzero(labels == wanted)
         if len(places) == 0:
             raise KeyError(label)
         return np.asarray(places[0])

@@ -14,7 +14,7 @@ from tensormend.known.arrays import find_known
 from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
 from tensormend.known.sparse import read_coo
 
-__all__ = ["read_dataarray", "register_accessor"]
+__all__ = ["read_dataarray", "register_accessor", "require_xarray"]
 
 Accessor = TypeVar("Accessor", bound=type)
 
@@ -115,12 +115,17 @@ def _align(mask: Any, data: Any) -> Any:
 
 def register_accessor(name: str) -> Callable[[Accessor], Accessor]:
     """Give every DataArray an attribute of that name, made from it by the class that follows."""
+    xr = require_xarray(f"the attribute {name} of a DataArray", "labelled")
+    register: Callable[[Accessor], Accessor] = xr.register_dataarray_accessor(name)
+    return register
+
+
+def require_xarray(what: str, extra: str) -> Any:
+    """Import xarray, or say what needs it and how to install it."""
     try:
         import xarray as xr
     except ImportError as error:
         raise MissingDependencyError(
-            f"the attribute {name} of a DataArray needs xarray, which is not installed; pip "
-            "install tensormend[labelled]"
+            f"{what} needs xarray, which is not installed; pip install tensormend[{extra}]"
         ) from error
-    register: Callable[[Accessor], Accessor] = xr.register_dataarray_accessor(name)
-    return register
+    return xr

@@ -1,0 +1,222 @@
+"""Files of every format: what all of them promise. `cases.FILES` has a line for each suffix."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import FILES, make_tensor
+from damage import try_all, write_damaged
+from tensormend.errors import FileError, InputError, MemoryLimitError, MissingDependencyError
+from tensormend.io import FORMATS, files, find_format
+from tensormend.known import TensorData
+
+SUFFIXES = [end for form in FORMATS for end in form.suffixes]
+DOCS = Path(__file__).parents[1] / "docs" / "files.md"
+
+every_suffix = pytest.mark.parametrize("suffix", SUFFIXES)
+
+
+def write(folder: Path, suffix: str, data: TensorData | None = None) -> Path:
+    path = folder / f"some{suffix}"
+    tm.save(path, FILES[suffix].make() if data is None else data)
+    return path
+
+
+def assert_close(got: Any, expected: Any, tol: float) -> None:
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tol * np.nanmax(np.abs(expected)))
+
+
+def test_every_suffix_has_a_case() -> None:
+    assert list(FILES) == SUFFIXES
+    assert len(set(SUFFIXES)) == len(SUFFIXES)
+
+
+# there and back
+
+
+@every_suffix
+def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
+    case = FILES[suffix]
+    data, back = case.make(), tm.load(write(tmp_path, suffix))
+    if "holes" in case.keeps:
+        assert back.n_known == data.n_known
+        assert data.n_known < data.dense().size
+    assert_close(back.dense(), data.dense(), case.tol)
+    if "name" in case.keeps:
+        assert back.name == data.name
+    if "names" in case.keeps:
+        assert back.names == data.names
+    if "labels" in case.keeps:
+        for ours, its in zip(data.labels, back.labels, strict=True):
+            np.testing.assert_array_equal(ours, its)
+    if "attributes" in case.keeps:
+        assert set(back.attributes) >= set(data.attributes)
+        for key, part in data.attributes.items():
+            np.testing.assert_array_equal(back.attributes[key], part)
+
+
+@every_suffix
+def test_what_is_read_is_written_the_same_again(suffix: str, tmp_path: Path) -> None:
+    first = tm.load(write(tmp_path, suffix))
+    tm.save(tmp_path / f"again{suffix}", first)
+    second = tm.load(tmp_path / f"again{suffix}")
+    assert_close(second.dense(), first.dense(), FILES[suffix].tol)
+    assert (second.names, second.name) == (first.names, first.name)
+
+
+@every_suffix
+@pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
+def test_load_complete_save(suffix: str, tmp_path: Path) -> None:
+    data = tm.load(write(tmp_path, suffix))
+    result = tm.complete(data, rank=1, max_iter=5)
+    tm.save(tmp_path / f"filled{suffix}", result.data)
+    back = tm.load(tmp_path / f"filled{suffix}")
+    assert back.n_known == back.dense().size
+    assert (back.names, back.name) == (data.names, data.name)
+    values, size = data.dense(), np.nanmax(np.abs(data.dense()))
+    seen = ~np.isnan(values)
+    far = np.abs(back.dense() - values)[seen].max()
+    assert far <= FILES[suffix].tol * size
+
+
+@every_suffix
+def test_every_format_gives_an_array_to_every_other(suffix: str, tmp_path: Path) -> None:
+    data = tm.load(write(tmp_path, suffix))
+    tm.save(tmp_path / "other.npz", data)
+    assert_close(tm.load(tmp_path / "other.npz").dense(), data.dense(), 0)
+
+
+@every_suffix
+def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
+    data = FILES[suffix].make()
+    shown = np.random.default_rng(1).random(data.shape) < 0.5
+    if FILES[suffix].tol > 0:
+        pytest.skip("a format that changes values does not keep a mask")
+    whole = np.random.default_rng(2).normal(size=data.shape)
+    np.save(tmp_path / "whole.npy", whole)
+    path = write(tmp_path, suffix, replace(data, values=shown.astype(data.values.dtype)))
+    masked = tm.load(tmp_path / "whole.npy", mask=path)
+    np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
+
+
+# files that are there whole, or not at all
+
+
+@every_suffix
+def test_a_file_is_not_overwritten_unasked(suffix: str, tmp_path: Path) -> None:
+    path = write(tmp_path, suffix)
+    with pytest.raises(InputError, match="is there already"):
+        tm.save(path, FILES[suffix].make())
+    tm.save(path, FILES[suffix].make(), overwrite=True)
+    assert [part.name for part in tmp_path.iterdir()] == [path.name]
+    tm.load(path)
+
+
+@every_suffix
+def test_a_failed_write_leaves_what_was_there(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, suffix)
+    form = find_format(path)
+
+    def fail(temporary: Path, data: TensorData) -> None:
+        form.write(temporary, data)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(files, "FORMATS", (replace(form, write=fail),))
+    with pytest.raises(OSError, match="no space"):
+        tm.save(path, FILES[suffix].make(), overwrite=True)
+    assert [part.name for part in tmp_path.iterdir()] == [path.name]
+    tm.load(path)
+
+
+# refusals
+
+
+@every_suffix
+@pytest.mark.parametrize("content", [b"", b"\0", b"not what it says\n" * 99])
+def test_something_else_is_refused(suffix: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"odd{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="odd"):
+        tm.load(path)
+
+
+@every_suffix
+def test_a_folder_of_other_things_is_refused(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"folder{suffix}"
+    path.mkdir()
+    (path / "keep.txt").write_text("keep")
+    with pytest.raises(FileError, match="folder"):
+        tm.load(path)
+    with pytest.raises(InputError, match="folder"):
+        tm.save(path, FILES[suffix].make(), overwrite=True)
+    assert (path / "keep.txt").read_text() == "keep"
+    assert [part.name for part in tmp_path.iterdir()] == [path.name]
+
+
+@every_suffix
+def test_more_than_the_memory_limit_is_refused(suffix: str, tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitError, match="some"):
+        tm.load(write(tmp_path, suffix), memory_limit=64)
+
+
+@every_suffix
+def test_a_library_that_is_missing_is_named(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, suffix)
+    form = find_format(path)
+    if form.extra is None:
+        pytest.skip("needs nothing")
+
+    def fail(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    for call in (lambda: tm.load(path), lambda: tm.save(path, make_tensor(), overwrite=True)):
+        with pytest.raises(MissingDependencyError, match=rf"tensormend\[{form.extra}\]"):
+            call()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits memory and time as Unix does")
+@every_suffix
+def test_damage_is_refused_or_harmless(suffix: str, tmp_path: Path) -> None:
+    """Files cut short at many lengths, or with bytes changed: no crash, no hang, no other error."""
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    count = write_damaged(write(tmp_path, suffix), folder, cuts=40, flips=40)
+    outcomes = try_all(folder)
+    assert {key: end for key, end in outcomes.items() if end not in ("loaded", "refused")} == {}
+    assert len(outcomes) == count + 1
+    assert sum(end == "refused" for end in outcomes.values()) >= count // 4
+
+
+# names of files
+
+
+def test_formats_are_told_by_the_longest_ending() -> None:
+    for form in FORMATS:
+        for end in form.suffixes:
+            assert find_format(f"A.B{end.upper()}") is form
+
+
+def test_an_unknown_ending_lists_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"\.npy, \.npz.*got 'a\.xyz'"):
+        tm.load("a.xyz")
+
+
+@every_suffix
+def test_the_page_on_files_has_every_ending(suffix: str) -> None:
+    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+    assert any(f"`{suffix}`" in row.split("|")[1] for row in rows)
