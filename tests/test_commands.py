@@ -315,7 +315,7 @@ def test_bad_usage_is_refused_before_any_work(
         ("--method best", "method must be one of"),
         ("--holdout 0.9", "at most 0.5"),
         ("--tol 1e-3", "tol needs a rank"),
-        ("--variable x --mask nowhere.npy", "nowhere.npy must be a file that exists"),
+        ("--mask nowhere.npy", "nowhere.npy must be a file that exists"),
     ],
 )
 @pytest.mark.usefixtures("speeds")
