@@ -27,7 +27,15 @@ GROUPS = {
     "tensors": ("tucker", "truncate", "shrinkage", "manifold"),
     "solving": ("operators", "problem", "initial", "steps", "result", "stopping", "solve"),
     "methods": ("solvers", "choose", "cost"),
-    "doors": ("recover", "complete", "completion", "accessor", "estimator", "cli", "__init__"),
+    "doors": (
+        "recover",
+        "complete",
+        "completion",
+        "inspection",
+        "accessor",
+        "estimator",
+        "__init__",
+    ),
 }
 """Colours of the rooms; a room that is not here is one of the tools around the library."""
 

@@ -17,8 +17,8 @@ from tensormend.bench.page import write_page
 from tensormend.bench.runner import Runner, race, time_import
 from tensormend.bench.summary import Findings
 from tensormend.bench.worker import Worker, find_missing
-from tensormend.cli import main
 from tensormend.records import describe_machine, read_records
+from tensormend_cli import main
 
 TINY = Case("tiny", 14, 2, 0.6)
 PEERS = [peer.name for peer in peers.PEERS]
@@ -305,8 +305,8 @@ def test_the_command_writes_records_page_and_pictures(
     out, page = tmp_path / "out", tmp_path / "docs" / "performance.md"
     page.parent.mkdir()
     call = ["bench", "--out", str(out), "--repeats", "1", "--only", "n50"]
-    assert main([*call, "--methods", "rcg", "sm-qrgd"]) == 0
-    assert main([*call, "--methods", "rcg", "--write", str(page)]) == 0  # replaces the first
+    assert main([*call, "--method", "rcg", "--method", "sm-qrgd"]) == 0
+    assert main([*call, "--method", "rcg", "--write", str(page)]) == 0  # replaces the first
     captured = capsys.readouterr()
     assert "races: n50: rcg: " in captured.err
     assert f"written    {page}" in captured.out

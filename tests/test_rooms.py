@@ -45,6 +45,7 @@ ROOMS = [
     "cost",
     "recover",
     "complete",
+    "inspection",
     "report",
     "accessor",
     "estimator",
@@ -57,7 +58,6 @@ ROOMS = [
     "plots",
     "bench",
     "__init__",
-    "cli",
 ]
 
 

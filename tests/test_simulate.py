@@ -22,6 +22,7 @@ from tensormend.simulate import (
     gaussian_tucker,
     noise_level,
     random_tucker,
+    sample_fibres,
     sample_indices,
 )
 from tensormend.truncate import thosvd
@@ -344,3 +345,20 @@ def test_noise_on_integers_is_not_rounded(y: Array) -> None:
 def test_no_noise_changes_nothing() -> None:
     y = np.arange(5.0)
     np.testing.assert_array_equal(add_noise(y, 0.0, rng=0), y)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, -1])
+def test_fibres_are_whole_distinct_and_in_order(mode: int) -> None:
+    shape = (4, 5, 6)
+    places = sample_fibres(shape, 0.5, mode, rng=0)
+    known = np.zeros(shape, dtype=bool)
+    known[tuple(places.T)] = True
+    assert known.sum() == len(places)
+    assert (known.all(axis=mode) == known.any(axis=mode)).all()
+    assert known.any(axis=mode).sum() == round(0.5 * known.size / shape[mode])
+    assert (np.argwhere(known) == places).all()
+
+
+def test_fibres_of_a_matrix_are_rows_or_columns() -> None:
+    assert sample_fibres((3, 4), 1, mode=1, rng=0).shape == (4, 2)
+    assert sample_fibres((3, 4), 4, mode=0, rng=0).shape == (12, 2)

@@ -15,6 +15,7 @@ from tensormend import (
 from tensormend.choose import Moment, Trial
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
+from tensormend.inspection import Inspection, inspect
 from tensormend.io import load, save
 from tensormend.known import TensorData
 from tensormend.operators import Masked, Matrix, Operator, Sampling
@@ -32,6 +33,7 @@ from tensormend.tucker import Tucker
 __all__ = [
     "Checkpoint",
     "Completion",
+    "Inspection",
     "Masked",
     "Matrix",
     "Moment",
@@ -56,6 +58,7 @@ __all__ = [
     "errors",
     "estimate",
     "initial",
+    "inspect",
     "io",
     "load",
     "recover",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank, as_shape, gaussian
+from tensormend.algebra import Array, as_rank, as_shape, gaussian, normalize_mode
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
@@ -19,6 +19,7 @@ __all__ = [
     "gaussian_tucker",
     "noise_level",
     "random_tucker",
+    "sample_fibres",
     "sample_indices",
 ]
 
@@ -105,6 +106,29 @@ def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = Non
     for k in reversed(range(len(shape))):
         flat, out[:, k] = np.divmod(flat, shape[k])
     return out
+
+
+def sample_fibres(
+    shape: Sequence[int], amount: float | int, mode: int, *, rng: Seed = None
+) -> Array:
+    """Draw whole fibres along a mode, uniformly at random; return indices as `sample_indices`.
+
+    ``amount`` is a share of the fibres, or a count of them.
+
+    >>> sample_fibres((4, 2, 3), 1, mode=1, rng=0)
+    array([[3, 0, 1],
+           [3, 1, 1]], dtype=int32)
+    """
+    shape = as_shape(shape)
+    mode = normalize_mode(mode, len(shape))
+    others = [n for k, n in enumerate(shape) if k != mode]
+    if len(others) == 1:
+        others.append(1)  # a matrix has vectors for fibres
+    fibres = sample_indices(others, amount, rng=rng)[:, : len(shape) - 1]
+    rows = np.repeat(fibres, shape[mode], axis=0)
+    along = np.tile(np.arange(shape[mode], dtype=rows.dtype), len(fibres))
+    places = np.insert(rows, mode, along, axis=1)
+    return np.asarray(places[np.lexsort(places.T[::-1])])
 
 
 def _sample_rows(shape: tuple[int, ...], size: int, rng: np.random.Generator) -> Array:

@@ -1,0 +1,158 @@
+"""The files of a run: checked before any work, written whole, never over others unasked."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensormend_cli.words import memory
+
+if TYPE_CHECKING:
+    from tensormend import Completion, TensorData
+    from tensormend.io.base import Format
+
+__all__ = ["Outputs", "check_format", "check_output", "check_source", "is_installed", "make_folder"]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where to write what.
+
+    Attributes
+    ----------
+    data : the completed data
+    model : the Tucker model, an ``.npz`` file
+    report : the page, an ``.html`` file
+    model_only : write the model everywhere, also where data are known
+    force : take the place of files that are there
+    """
+
+    data: Path | None
+    model: Path | None
+    report: Path | None
+    model_only: bool = False
+    force: bool = False
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """What will be written, by kind."""
+        named = {"data": self.data, "model": self.model, "report": self.report}
+        return {kind: path for kind, path in named.items() if path is not None}
+
+    def check(self) -> None:
+        """Refuse what could not be written in the end."""
+        from tensormend.errors import InputError
+
+        if not self.paths:
+            raise InputError(
+                "there must be something to write, got none of -o, --model and --report; "
+                "for example -o filled.npy"
+            )
+        if len({path.absolute() for path in self.paths.values()}) < len(self.paths):
+            raise InputError("-o, --model and --report must be different files, got one name twice")
+        for kind, end in (("model", ".npz"), ("report", ".html")):
+            path = self.paths.get(kind)
+            if path is not None and path.suffix.lower() != end:
+                raise InputError(f"--{kind} must be a file whose name ends in {end}, got {path}")
+        if self.data is not None:
+            check_format(self.data)
+        for path in self.paths.values():
+            check_output(path, force=self.force)
+
+    def check_size(self, data: TensorData, limit: float | None) -> None:
+        """Refuse to complete what would be too large to write out."""
+        import math
+
+        import tensormend as tm
+
+        limit = tm.algebra.DEFAULT_MEMORY_LIMIT if limit is None else limit
+        dtype = data.values.dtype
+        needed = math.prod(data.shape) * (dtype.itemsize if dtype.kind in "fc" else 8)
+        if self.data is not None and needed > limit:
+            raise tm.errors.MemoryLimitError(
+                f"the completed data would take {memory(needed)}, above the limit of "
+                f"{memory(limit)}; raise --memory-limit, or take --model FILE.npz in place of -o"
+            )
+
+    def write(self, result: Completion, *, limit: float | None, source: str, code: str) -> None:
+        """Write all of them, the completed data first."""
+        import tensormend as tm
+
+        if self.data is not None:
+            room: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
+            whole = result.filled(keep_observed=not self.model_only, **room)
+            tm.save(self.data, whole, overwrite=self.force)
+        if self.model is not None:
+            from tensormend.storage import save_arrays
+
+            fitted = {f"fitted.{key}": part for key, part in result.fitted.as_arrays().items()}
+            save_arrays(self.model, "Tucker tensor", {**result.x.as_arrays(), **fitted})
+        if self.report is not None:
+            from tensormend.report import write_report
+
+            write_report(self.report, result, source=source, code=code, overwrite=self.force)
+
+
+def check_source(path: Path) -> None:
+    """Check that there is a file to read, of a format that can be read here."""
+    from tensormend.errors import InputError
+
+    if not path.exists():
+        raise InputError(f"{path} must be a file that exists; check the name")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} must be a file that may be read; check its permissions")
+    check_format(path)
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Check that a file can be written."""
+    from tensormend.errors import InputError
+
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"the folder of {path} does not exist; create {path.parent} first")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise InputError(f"the folder of {path} cannot be written to; choose another")
+    if path.exists() and not force:
+        raise InputError(f"{path} is there already; choose another name, or --force to replace it")
+
+
+def check_format(path: Path) -> None:
+    """Check that there is a format of that name, and that what it needs is installed."""
+    from tensormend.errors import MissingDependencyError
+    from tensormend.io import find_format
+
+    form = find_format(path)
+    if not is_installed(form):
+        raise MissingDependencyError(
+            f"{path} needs a package that is not installed; pip install 'tensormend[{form.extra}]'"
+        )
+
+
+def is_installed(form: Format) -> bool:
+    """Tell whether the packages that the extra of a format asks for are there."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    for line in requires("tensormend") or ():
+        need, _, condition = line.partition(";")
+        if form.extra and re.search(rf"""extra *== *["']{form.extra}["']""", condition):
+            try:
+                version(re.split(r"[\s<>=!~\[(]", need.strip())[0])
+            except PackageNotFoundError:
+                return False
+    return True
+
+
+def make_folder(folder: Path) -> Path:
+    """Make the folder that a command writes to."""
+    from tensormend.errors import InputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--out must be a folder that can be written to, got {folder} ({error.strerror})"
+        ) from error
+    return folder

@@ -1,0 +1,121 @@
+"""What options may look like: ranks, lists, times, amounts of memory, bounds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import typer
+
+__all__ = [
+    "parse_bounds",
+    "parse_bytes",
+    "parse_center",
+    "parse_names",
+    "parse_rank",
+    "parse_seconds",
+    "parse_sizes",
+]
+
+CENTERS: dict[str, Any] = {"auto": "auto", "none": False, "mean": (), "all": True}
+
+SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
+    """Read auto, one number, or one for each mode.
+
+    >>> parse_rank("auto"), parse_rank("5"), parse_rank("5,4,3")
+    ('auto', 5, (5, 4, 3))
+    """
+    if text == "auto":
+        return "auto"
+    rank = parse_sizes(text, "auto, a number such as 8 or one per mode such as 20,20,3")
+    return rank[0] if len(rank) == 1 else rank
+
+
+def parse_sizes(text: str, what: str = "one number per mode, such as 30,40,50") -> tuple[int, ...]:
+    """Read numbers with commas between them.
+
+    >>> parse_sizes("30,40,50")
+    (30, 40, 50)
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"expected {what}, got {text!r}") from None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them.
+
+    >>> parse_names("city, year")
+    ('city', 'year')
+    """
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise typer.BadParameter(f"expected names with commas between them, got {text!r}")
+    return names
+
+
+def parse_center(text: str) -> Any:
+    """Read which means to take out: a word, or modes that are still to be found.
+
+    >>> parse_center("all"), parse_center("city,2")
+    (True, ('city', '2'))
+    """
+    return CENTERS[text] if text in CENTERS else parse_names(text)
+
+
+def parse_seconds(text: str) -> float:
+    """Read a time: a number of seconds, or one with s, m, h or d.
+
+    >>> parse_seconds("90"), parse_seconds("10m"), parse_seconds("1.5h")
+    (90.0, 600.0, 5400.0)
+    """
+    amount = _measure(text, SECONDS)
+    if amount is None:
+        raise typer.BadParameter(f"expected a time above 0 such as 90, 10m or 2h, got {text!r}")
+    return amount
+
+
+def parse_bytes(text: str) -> float:
+    """Read an amount of memory: bytes, or a number with K, M, G or T (powers of 1024).
+
+    >>> parse_bytes("4G") == 4 * 2**30
+    True
+    """
+    amount = _measure(re.sub("I?B$", "", text.upper()), BYTES)
+    if amount is None:
+        raise typer.BadParameter(f"expected an amount of memory such as 500M or 4G, got {text!r}")
+    return amount
+
+
+def _measure(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a positive number with a unit, or nothing if it is something else."""
+    found = re.fullmatch(r"([0-9.]+) *([a-zA-Z]*)", text.strip())
+    if found is None or found[2] not in units:
+        return None
+    try:
+        amount = float(found[1]) * units[found[2]]
+    except ValueError:
+        return None
+    return amount if 0 < amount < math.inf else None
+
+
+def parse_bounds(text: str) -> tuple[float | None, float | None]:
+    """Read a lower and an upper bound, either of which may be left out.
+
+    >>> parse_bounds("0,1"), parse_bounds("0,")
+    ((0.0, 1.0), (0.0, None))
+    """
+    try:
+        low, high = (float(part) if part.strip() else None for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected two bounds such as 0,1 or one as in 0, (nothing above), got {text!r}"
+        ) from None
+    return low, high

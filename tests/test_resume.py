@@ -1,0 +1,96 @@
+"""``kill -9`` at random moments, then ``--resume``: the same file as a run left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensormend_cli import main
+
+COMMAND = [sys.executable, "-m", "tensormend_cli", "complete", "data.npy", "--quiet"]
+N_KILLS = 4
+CASES = {
+    "auto": ["--rank", "auto"],
+    "given": ["--rank", "8", "--holdout", "0.1", "--tol", "0", "--max-iter", "150"],
+}
+
+
+def start(out: str, *options: str) -> subprocess.Popen[bytes]:
+    call = [*COMMAND, "-o", out, *options]
+    return subprocess.Popen(call, env={**os.environ, "OMP_NUM_THREADS": "1"})  # noqa: S603
+
+
+def finish(process: subprocess.Popen[bytes]) -> float:
+    """Wait for the end, which must be good, and return how long it took."""
+    clock = time.monotonic()
+    assert process.wait() == 0
+    return time.monotonic() - clock
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_killed_run_goes_on_to_the_same_file(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shape = "24,25,26" if case == "auto" else "60,60,60"
+    assert main(["simulate", "data.npy", "--shape", shape, "--noise", "0.3", "--quiet"]) == 0
+    seconds = finish(start("whole.npy", *CASES[case]))
+    moments = np.random.default_rng(len(case)).random(N_KILLS)
+    n_killed = 0
+    for k, moment in enumerate(moments):
+        out, options = f"{k}.npy", [*CASES[case], "--checkpoint", f"run{k}", "--save-every", "0.05"]
+        process = start(out, *options)
+        try:
+            process.wait(timeout=moment * seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            n_killed += process.wait() != 0
+        finish(start(out, *options, "--resume", "--force"))
+        assert Path(out).read_bytes() == Path("whole.npy").read_bytes()
+    assert n_killed >= N_KILLS - 1
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_a_checkpoint_of_other_data_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("a.npy", "0"), ("b.npy", "1")):
+        call = ["simulate", name, "--shape", "9,9,9", "--seed", seed, "--noise", "0.1", "--quiet"]
+        assert main(call) == 0
+    options = ["-o", "out.npy", "--checkpoint", "run", "--rank", "2", "--quiet", "--force"]
+    assert main(["complete", "a.npy", *options]) == 0
+    assert main(["complete", "b.npy", *options, "--resume"]) == 2
+    assert capsys.readouterr().err.startswith("tensormend: ")
+    assert main(["complete", "a.npy", *options, "--resume", "--seed", "5"]) == 2
+    assert main(["complete", "a.npy", *options, "--resume"]) == 0
+
+
+def test_resume_begins_where_there_is_no_checkpoint_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", "a.npy", "--shape", "9,9,9", "--quiet"]) == 0
+    options = ["-o", "out.npy", "--rank", "2", "--checkpoint", "run", "--resume"]
+    assert main(["complete", "a.npy", *options]) == 0
+    assert "there is no checkpoint in run yet; the run begins" in capsys.readouterr().err
+    assert any(Path("run").iterdir())
+
+
+def test_a_run_cut_short_by_its_time_limit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", "a.npy", "--shape", "24,25,26", "--noise", "0.3", "--quiet"]) == 0
+    call = ["complete", "a.npy", "--quiet", "--force", "-o"]
+    kept = ["--checkpoint", "run", "--save-every", "0.01"]
+    assert main([*call, "whole.npy"]) == 0
+    assert main([*call, "b.npy", *kept, "--time-limit", "0.2"]) == 0
+    assert main([*call, "b.npy", *kept, "--resume"]) == 0
+    assert Path("b.npy").read_bytes() == Path("whole.npy").read_bytes()
