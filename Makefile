@@ -20,7 +20,7 @@ help:
 	@echo "make format  let ruff format and fix the sources"
 	@echo "make clean   remove what was built, and .venv"
 
-demo: .venv/plot.stamp
+demo: .venv/demo.stamp
 	$(BIN)/tensormend demo
 
 # tucker-riemopt wants NumPy 1, so it has an environment of its own
@@ -58,25 +58,25 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 # the stamps follow what is compiled; Python sources are read in place
-.venv/plot.stamp: $(SOURCES) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[plot]"
+.venv/demo.stamp: $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[files,plot]"
 	touch $@
 
 .venv/dev.stamp: $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $@ .venv/plot.stamp
+	touch $@ .venv/demo.stamp
 
 .venv/docs.stamp: $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $@ .venv/plot.stamp
+	touch $@ .venv/demo.stamp
 
 .venv/realdata.stamp: $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[realdata,files,labelled]"
-	touch $@ .venv/plot.stamp
+	touch $@ .venv/demo.stamp
 
 .venv/bench.stamp: $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
-	touch $@ .venv/plot.stamp
+	touch $@
 
 .venv/riemopt.stamp: $(SOURCES) .venv/bench.stamp | $(BIN)/python
 	$(PYTHON) -m venv .venv/riemopt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,11 @@ from tensormend.plots import save_completion
 from tensormend_cli import main
 
 ROOT = Path(__file__).parents[1]
+README_COMMANDS = re.findall(
+    r"^tensormend (?:complete|inspect) demo-output.*$",
+    (ROOT / "README.md").read_text("utf-8"),
+    re.M,
+)
 README_BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
 
 
@@ -44,7 +50,8 @@ def test_demo_recovers_more_than_the_band_means(
     expected = re.search(r"expected +([\d.]+)%", printed)
     assert expected is not None
     assert abs(float(expected.group(1)) - recovered) < 0.2 * recovered
-    assert [path.name for path in out.iterdir()] == ["indian-pines.png"]  # and no leftovers
+    made = {f"indian-pines.{end}" for end in ("png", "html", "csv", "nc", "gif")}
+    assert {path.name for path in out.iterdir()} == made  # and no leftovers
     _check_picture(out / "indian-pines.png")
 
 
@@ -132,6 +139,25 @@ def test_the_image_cube_is_what_its_readme_says() -> None:
 
 def test_readme_has_examples() -> None:
     assert len(README_BLOCKS) == 6
+    assert len(README_COMMANDS) == 4
+
+
+def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--rank", "3"]) == 0
+    for line in README_COMMANDS:
+        words = shlex.split(line, comments=True)[1:]
+        short = ["--rank", "3"] if words[0] == "complete" else ["--seconds", "1"]
+        assert main([*words, *short]) == 0
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {
+        "filled.csv",
+        "filled.gif",
+        "filled.nc",
+        "report.html",
+    }
+    for end in ("csv", "nc", "gif"):
+        filled = tm.load(f"filled.{end}")
+        assert filled.n_known == filled.dense().size
 
 
 @pytest.mark.parametrize("source", README_BLOCKS, ids=lambda source: source.splitlines()[-1])

@@ -14,7 +14,9 @@ from tensormend_cli.parse import parse_rank
 from tensormend_cli.words import times
 
 if TYPE_CHECKING:
-    from tensormend import Completion
+    from collections.abc import Iterator
+
+    from tensormend import Completion, TensorData
     from tensormend.algebra import Array
 
 __all__ = ["EXAMPLES", "demo"]
@@ -24,6 +26,13 @@ EXAMPLES = (
     "tensormend demo --ratio 0.1 --seed 1 --out tenth --rank 3",
 )
 DEAD = 0.1  # share of the image columns lost in each band
+CODE = """\
+import tensormend as tm
+
+data = tm.load("indian-pines.nc")  # the image with its holes, beside this page
+result = tm.complete(data, rng=0)
+tm.save("filled.nc", result.data)
+"""
 SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
 
 
@@ -42,7 +51,8 @@ def demo(
 ) -> None:
     """Hide most of a real hyperspectral image, recover it from the rest, and draw both.
 
-    The error on the hidden entries is printed beside that of plain means.
+    The error on the hidden entries is printed beside that of plain means. A report about the run
+    and files of the image with its holes, to try complete on, are written beside the picture.
     """
     import numpy as np
 
@@ -53,13 +63,20 @@ def demo(
     folder = make_folder(out)
     pines = tm.datasets.load_indian_pines()
     observed = _choose_observed(pines.cube.shape, ratio, seed)
-    result = tm.complete(pines.cube, rank, mask=observed, rng=seed)
+    data = tm.TensorData(
+        pines.cube,
+        known=observed,
+        names=("row", "column", "band"),
+        labels=(None, None, pines.bands),
+        name="radiance",
+    )
+    result = tm.complete(data, rank, rng=seed)
     picture = folder / "indian-pines.png"
     save_completion(
         picture,
         pines.cube,
         observed,
-        result.model,
+        result.model.values,
         band=SHOWN_BAND,
         pixel=SHOWN_PIXEL,
         bands=pines.bands,
@@ -67,6 +84,34 @@ def demo(
     means = np.mean(pines.cube, axis=(0, 1), where=observed)
     sys.stdout.write(_describe(pines.cube, observed, np.asarray(means), result))
     sys.stdout.write(f"picture    {picture}\n")
+    page = folder / "indian-pines.html"
+    tm.write_report(page, result, source="Indian Pines", code=CODE, overwrite=True)
+    sys.stdout.write(f"report     {page}\n")
+    for line in _write_files(folder, data):
+        sys.stdout.write(line)
+
+
+def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
+    """Write the image with its holes in several formats, and tell of each."""
+    import numpy as np
+
+    import tensormend as tm
+    from tensormend.errors import MissingDependencyError
+
+    grey = np.rint(255 * (data.values - data.values.min()) / np.ptp(data.values)).astype(np.uint8)
+    frames = tm.TensorData(
+        np.moveaxis(grey, 2, 0),
+        known=None if data.known is None else np.moveaxis(data.known, 2, 0),
+        names=("frame", "row", "column"),
+    )
+    for name, content in (("csv", data), ("nc", data), ("gif", frames)):
+        path = folder / f"indian-pines.{name}"
+        try:
+            tm.save(path, content, overwrite=True)
+        except MissingDependencyError as error:
+            yield f"not made   {path}: {error}\n"
+        else:
+            yield f"with holes {path}\n"
 
 
 def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
@@ -95,7 +140,7 @@ def _describe(cube: Array, observed: Array, means: Array, result: Completion) ->
         misfit = np.linalg.norm(np.broadcast_to(image, cube.shape)[where] - truth)
         return f"{misfit / np.linalg.norm(truth):.2%}"
 
-    hidden, recovered = ~observed, result.model
+    hidden, recovered = ~observed, result.model.values
     chosen = result.notes[0] if result.path else f"rank {times(result.x.rank)}, {result.method}"
     what = textwrap.wrap(chosen, 80)
     seen = f"{observed.mean():.1%} of {observed.size} entries"
