@@ -70,12 +70,22 @@ def run(settings: Settings) -> dict[str, Any]:
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate panel a and count where each method is fastest in the others."""
     panels = group(records, "panel")
-    facts = {"max_iter": str(MAX_ITER)}
+    facts = {"max_iter": str(MAX_ITER), "repeats": _count_repeats(records)}
     for panel in "abcd":
         own = panels.get((panel,), [])
         facts[f"table_{panel}"] = _tabulate(own, VARIED.get(panel, "rank")) if own else "Not run."
         facts[f"verdict_{panel}"] = _judge(own, VARIED.get(panel, "rank")) if own else ""
     return facts
+
+
+def _count_repeats(records: Sequence[Record]) -> str:
+    """Say how many runs of each kind there are."""
+    kinds = group(records, "panel", "n", "rank", "ratio", "implementation", "method", "step")
+    counts = sorted({len(own) for own in kinds.values()})
+    if not counts or counts[-1] == 1:
+        return "one run each"
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"medians of {number} runs"
 
 
 def _tabulate(records: Sequence[Record], varied: str) -> str:
