@@ -18,7 +18,6 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import DataWarning, FileError, InputError, warn_user
 from tensormend.io.base import Options, require
-from tensormend.io.entries import decoding
 from tensormend.io.pixels import Pixels, as_pixels, drop_grey, name_modes
 from tensormend.known import TensorData
 
@@ -33,9 +32,9 @@ DEEP_MODES = {"I;16", "I;16B", "I;16L", "I;16N"}
 
 
 @contextmanager
-def _opened(path: Path, what: str) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[Any]:
     pillow = require("PIL.Image", "images", "an image")
-    with decoding(path, what), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # memory_limit decides what is too large
         warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
         with pillow.open(path) as image:
@@ -44,7 +43,7 @@ def _opened(path: Path, what: str) -> Iterator[Any]:
 
 def read_image(path: Path, options: Options) -> TensorData:
     """Read a ``.png`` or ``.jpg`` file."""
-    with _opened(path, "an image") as image:
+    with _opened(path) as image:
         if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
             raise FileError(
                 f"{path} must hold one image, got {image.n_frames} frames; save it as .gif"
@@ -96,7 +95,7 @@ def _spread(alpha: Array | None, values: Array) -> Array | None:
 
 def read_pages(path: Path, memory_limit: float | None) -> tuple[Array, Array | None]:
     """Read the pages of a file that has them, and their alpha, in what pixels Pillow knows."""
-    with _opened(path, "an image") as image:
+    with _opened(path) as image:
         size = (image.n_frames, image.height, image.width, 4)
         check_memory(size, np.uint8, memory_limit, f"the pages of {path}")
         pages = []
@@ -127,9 +126,8 @@ def write_image(path: Path, data: TensorData) -> None:
     if alpha is not None:
         colours = values if values.ndim == 3 else values[..., None]
         values = np.concatenate([colours, alpha[..., None]], axis=-1)
-    with decoding(path, what):
-        image = pillow.fromarray(np.ascontiguousarray(values))
-        image.save(path, **({} if is_png else {"quality": QUALITY, "subsampling": 0}))
+    image = pillow.fromarray(np.ascontiguousarray(values))
+    image.save(path, **({} if is_png else {"quality": QUALITY, "subsampling": 0}))
 
 
 def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
@@ -149,7 +147,7 @@ def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
 
 def read_gif(path: Path, options: Options) -> TensorData:
     """Read the frames of a ``.gif`` file as they are shown one after another."""
-    with _opened(path, "a .gif file") as image:
+    with _opened(path) as image:
         n_frames = getattr(image, "n_frames", 1)
         size = (n_frames, image.height, image.width)
         check_memory((*size, 4), np.uint8, options.memory_limit, f"the frames of {path}")
@@ -200,15 +198,14 @@ def write_gif(path: Path, data: TensorData) -> None:
     settings: dict[str, Any] = {} if loop is None else {"loop": loop}
     if pixels.known is not None:
         settings["disposal"] = 2  # else a clear pixel would show the frame before
-    with decoding(path, "a .gif file"):
-        next(frames(0)).save(
-            path,
-            format="GIF",
-            save_all=True,
-            append_images=frames(1),
-            duration=list(durations),
-            **settings,
-        )
+    next(frames(0)).save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=frames(1),
+        duration=list(durations),
+        **settings,
+    )
 
 
 def _durations(data: TensorData, n_frames: int) -> list[float]:

@@ -12,7 +12,6 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError, InputError
 from tensormend.io.base import Options, require
-from tensormend.io.entries import decoding
 from tensormend.io.pixels import as_pixels, drop_grey, name_modes
 from tensormend.known import TensorData
 
@@ -30,7 +29,7 @@ H264 = ("libx264", {"crf": "12", "preset": "medium"})
 def read_video(path: Path, options: Options) -> TensorData:
     """Read all frames of the first picture stream of a video; grey ones have no channels."""
     av = require("av", "video", "a video")
-    with decoding(path, "a video"), av.open(str(path)) as container:
+    with av.open(str(path)) as container:
         if not container.streams.video:
             raise FileError(f"{path} must hold a stream of pictures, got none; check the file")
         stream = container.streams.video[0]
@@ -126,7 +125,7 @@ def write_video(path: Path, data: TensorData) -> None:
             "or column out, or write .gif or .npy"
         )
     codec, settings = CODECS.get(path.suffix.lower(), H264)
-    with decoding(path, what), av.open(str(path), "w") as container:
+    with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=_rate(data), options=settings)
         stream.width, stream.height, stream.pix_fmt = columns, rows, "yuv420p"
         for values in pixels.values:
