@@ -184,7 +184,7 @@ FILES: dict[str, FileCase] = {
     ".gif": FileCase(make_animation, keeps=PICTURE),
     ".mp4": FileCase(make_film, tol=0.04, keeps=LOSSY),
     ".mkv": FileCase(make_film, tol=0.04, keeps=LOSSY),
-    ".avi": FileCase(make_film, tol=0.04, keeps=LOSSY),
+    ".avi": FileCase(make_film, tol=0.06, keeps=LOSSY),
     ".mov": FileCase(make_film, tol=0.04, keeps=LOSSY),
     ".webm": FileCase(make_film, tol=0.04, keeps=LOSSY),
 }

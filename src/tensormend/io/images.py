@@ -147,6 +147,7 @@ def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
 
 def read_gif(path: Path, options: Options) -> TensorData:
     """Read the frames of a ``.gif`` file as they are shown one after another."""
+    _check_end(path)
     with _opened(path) as image:
         n_frames = getattr(image, "n_frames", 1)
         size = (n_frames, image.height, image.width)
@@ -174,10 +175,24 @@ def read_gif(path: Path, options: Options) -> TensorData:
     )
 
 
+def _check_end(path: Path) -> None:
+    """Refuse a file without its last byte, whose frames may be missing too."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 2**16))
+        end = file.read().rstrip(b"\0")[-1:]
+    if end != b";":
+        raise FileError(
+            f"{path} must be a whole .gif file, which ends in ';', but ends in {end!r}; get the "
+            "whole file, or write it again"
+        )
+
+
 def write_gif(path: Path, data: TensorData) -> None:
     """Write an animation with a palette of its own for each frame, of at most 256 colours.
 
-    Grey values are kept; colours are not exact. Frames equal to the one before lengthen it.
+    Grey values are kept, but one of 256 if there are holes; colours are not exact. Frames equal to
+    the one before lengthen it.
     """
     pillow = require("PIL.Image", "images", "an animation")
     pixels = as_pixels(data, "a .gif file", holes=True)
@@ -185,10 +200,13 @@ def write_gif(path: Path, data: TensorData) -> None:
     def frames(first: int) -> Iterator[Any]:
         for k in range(first, len(pixels.values)):
             values = pixels.values[k]
-            if pixels.known is not None:
-                colours = values if pixels.has_colour else np.repeat(values[..., None], 3, axis=-1)
-                alpha = np.where(pixels.known[k], 255, 0).astype(np.uint8)
-                values = np.concatenate([colours, alpha[..., None]], axis=-1)
+            known = None if pixels.known is None else pixels.known[k]
+            if known is not None and pixels.has_colour:
+                alpha = np.where(known, 255, 0).astype(np.uint8)
+                values = np.concatenate([values, alpha[..., None]], axis=-1)
+            elif known is not None:
+                yield _clear_grey(pillow, values, known)
+                continue
             yield pillow.fromarray(np.ascontiguousarray(values))
 
     durations = data.details.get("durations", ())
@@ -206,6 +224,17 @@ def write_gif(path: Path, data: TensorData) -> None:
         duration=list(durations),
         **settings,
     )
+
+
+def _clear_grey(pillow: Any, values: Array, known: Array) -> Any:
+    """Make an image of greys in which the rarest one, if possible without a pixel, is clear."""
+    counts = np.bincount(values[known], minlength=256)
+    clear = int(np.argmin(counts))
+    near = clear - 1 if clear else 1
+    values = np.where(known, np.where(values == clear, near, values), clear)
+    image = pillow.fromarray(values.astype(np.uint8)).convert("P")
+    image.info["transparency"] = clear
+    return image
 
 
 def _durations(data: TensorData, n_frames: int) -> list[float]:
