@@ -304,6 +304,16 @@ def test_gif_keeps_times(tmp_path: Path) -> None:
     assert again.details["loop"] == data.details["loop"] == 3
 
 
+def test_cut_gifs_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "a.gif", film()[..., 0])
+    content = (tmp_path / "a.gif").read_bytes()
+    (tmp_path / "b.gif").write_bytes(content + bytes(5))  # as some programs do
+    assert load(tmp_path / "b.gif").shape == (6, 32, 40)
+    (tmp_path / "c.gif").write_bytes(content[:-1])  # all frames, but no end
+    with pytest.raises(FileError, match=r"c\.gif must be a whole \.gif file"):
+        load(tmp_path / "c.gif")
+
+
 def test_gif_holes_beside_all_greys(tmp_path: Path) -> None:
     values = np.arange(256, dtype=np.uint8).reshape(16, 16)
     known = np.ones((1, 16, 16), bool)
