@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,20 +62,23 @@ METHODS = (*STEPPED, *ACCELERATED)
 # one line for every suffix of a file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileCase:
     """A tensor that a format can hold, and what of it comes back.
 
     Attributes
     ----------
     make : the tensor, with holes if the format has them
-    tol : largest error of a value, relative to the largest value
+    tol : largest error of a value, relative to the largest value; 0 unless the format is lossy,
+        and then it cannot hold a mask either
     keeps : which of "holes", "name", "names", "labels" and "attributes" come back
+    ends_anywhere : whether a file that is cut off may be a whole one with fewer entries
     """
 
     make: Callable[[], TensorData]
     tol: float = 0.0
     keeps: frozenset[str] = frozenset({"holes"})
+    ends_anywhere: bool = False
 
 
 def make_tensor() -> TensorData:
@@ -92,7 +95,68 @@ def make_tensor() -> TensorData:
     )
 
 
+def make_entries() -> TensorData:
+    """Return the known entries alone, where the last slice of a mode has none."""
+    places, values = make_tensor().entries()
+    return TensorData(values, indices=places, sizes=(5, 6, 8))
+
+
+def make_table() -> TensorData:
+    """Return a tensor with labels of all kinds that a table has, sorted."""
+    towns = np.sort(["Åre", "Bonn", "Čáslav", 'a "b", c;\td', "x y"])
+    days = np.arange("2024-02-27", "2024-03-04", dtype="M8[D]")
+    return replace(make_tensor(), labels=(towns, days, np.arange(-3, 4)), attributes={})
+
+
+def make_photo() -> TensorData:
+    """Return a smooth image in colours of 8 bits, all known, since JPEG cannot leave pixels out."""
+    y, x = np.mgrid[:16, :20]
+    shades = [50 + 3 * y + 4 * x + 40 * np.sin(y / 5 + channel) for channel in range(3)]
+    return TensorData(
+        np.stack(shades, axis=-1).astype(np.uint8),
+        names=("row", "column", "channel"),
+        labels=(None, None, np.array(["red", "green", "blue"])),
+    )
+
+
+def make_film() -> TensorData:
+    """Return frames in colours, a second apart; all known, since video cannot leave pixels out."""
+    photo = make_photo()
+    return TensorData(
+        np.stack([photo.values + np.uint8(9 * frame) for frame in range(4)]),
+        names=("frame", *photo.names),
+        labels=(np.arange(4.0), *photo.labels),
+    )
+
+
+def clear(data: TensorData) -> TensorData:
+    """Make a few pixels of colours unknown."""
+    cleared = np.random.default_rng(0).random(data.shape[:-1]) < 0.1
+    return data.hide(np.repeat(cleared[..., None], 3, axis=-1))
+
+
+def make_image() -> TensorData:
+    """Return an image in colours with clear pixels."""
+    return clear(make_photo())
+
+
+def make_stack() -> TensorData:
+    """Return pages in colours with holes."""
+    film = make_film()
+    return clear(replace(film, names=("page", *film.names[1:]), labels=(None, *film.labels[1:])))
+
+
+def make_animation() -> TensorData:
+    """Return grey frames with clear pixels; 256 colours would not be enough for others."""
+    film = make_film()
+    grey = TensorData(film.values[..., 0], names=film.names[:-1], labels=film.labels[:-1])
+    return grey.hide(np.random.default_rng(0).random(grey.shape) < 0.1)
+
+
 ALL = frozenset({"holes", "name", "names", "labels", "attributes"})
+TABLE = ALL - {"attributes"}
+PICTURE = ALL - {"name", "attributes"}
+LOSSY = PICTURE - {"holes"}
 
 FILES: dict[str, FileCase] = {
     ".npy": FileCase(make_tensor),
@@ -105,4 +169,22 @@ FILES: dict[str, FileCase] = {
     ".zarr": FileCase(make_tensor, keeps=ALL),
     ".nii": FileCase(make_tensor),
     ".nii.gz": FileCase(make_tensor),
+    ".tns": FileCase(make_entries, ends_anywhere=True),
+    ".tns.gz": FileCase(make_entries),
+    ".csv": FileCase(make_table, keeps=TABLE, ends_anywhere=True),
+    ".csv.gz": FileCase(make_table, keeps=TABLE),
+    ".tsv": FileCase(make_table, keeps=TABLE, ends_anywhere=True),
+    ".tsv.gz": FileCase(make_table, keeps=TABLE),
+    ".parquet": FileCase(make_table, keeps=TABLE),
+    ".png": FileCase(make_image, keeps=PICTURE),
+    ".jpg": FileCase(make_photo, tol=0.02, keeps=LOSSY),
+    ".jpeg": FileCase(make_photo, tol=0.02, keeps=LOSSY),
+    ".tif": FileCase(make_stack, keeps=PICTURE),
+    ".tiff": FileCase(make_stack, keeps=PICTURE),
+    ".gif": FileCase(make_animation, keeps=PICTURE),
+    ".mp4": FileCase(make_film, tol=0.04, keeps=LOSSY),
+    ".mkv": FileCase(make_film, tol=0.04, keeps=LOSSY),
+    ".avi": FileCase(make_film, tol=0.06, keeps=LOSSY),
+    ".mov": FileCase(make_film, tol=0.04, keeps=LOSSY),
+    ".webm": FileCase(make_film, tol=0.04, keeps=LOSSY),
 }

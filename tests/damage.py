@@ -1,6 +1,7 @@
 """Damaged files, and a process that tries to load them: a library in C may end it, not the tests.
 
-``python damage.py FOLDER`` loads every file of a folder and writes a line before and after each.
+``python damage.py FOLDER`` loads every file of a folder and writes a line before and after each:
+"refused", or "loaded" and a number that tells values apart.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import numpy as np
 
 import tensormend as tm
 from tensormend.errors import TensormendError
+from tensormend.known import TensorData
 
 MEMORY_LIMIT = 2**28  # bytes that an array may take, and
 ADDRESS_SPACE = 2**32  # all that the process may
@@ -40,15 +43,19 @@ def flipped(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 
 def write_damaged(path: Path, folder: Path, *, cuts: int, flips: int, seed: int = 0) -> int:
-    """Write damaged copies of a file, or of a folder with one file damaged; return how many."""
+    """Write damaged copies of a file, or of a folder with one file damaged; return how many.
+
+    Names of files that are cut short begin with "cut", those of others with "flip".
+    """
     ending = path.name[path.name.index(".") :]
     parts = [part for part in sorted(path.rglob("*")) if part.is_file()] or [path]
     count = 0
     for part in parts:
         whole = part.read_bytes()
-        share = -(-cuts // len(parts)), -(-flips // len(parts))
-        for bad in (*truncated(whole, share[0]), *flipped(whole, share[1], seed)):
-            copy = folder / f"{count:05}{ending}"
+        shorter = [("cut", bad) for bad in truncated(whole, -(-cuts // len(parts)))]
+        changed = [("flip", bad) for bad in flipped(whole, -(-flips // len(parts)), seed)]
+        for kind, bad in shorter + changed:
+            copy = folder / f"{kind}{count:05}{ending}"
             if path.is_dir():
                 shutil.copytree(path, copy)
                 (copy / part.relative_to(path)).write_bytes(bad)
@@ -65,8 +72,15 @@ def try_all(folder: Path) -> dict[str, str]:
     )
     lines = [line.split(" ", 1) for line in run.stdout.splitlines()]
     outcomes = {line[0]: line[1] if len(line) > 1 else "the process ended" for line in lines}
-    outcomes["the process"] = "loaded" if run.returncode == 0 else f"{run.returncode} {run.stderr}"
+    if run.returncode != 0:
+        outcomes["the process"] = f"ended with {run.returncode}: {run.stderr}"
     return outcomes
+
+
+def digest(data: TensorData) -> int:
+    """Return a number that tells the shape, the places and the values of a tensor from others."""
+    places, values = data.entries()
+    return zlib.crc32(repr(data.shape).encode() + places.tobytes() + values.tobytes())
 
 
 def _main(folder: Path) -> None:
@@ -78,8 +92,7 @@ def _main(folder: Path) -> None:
         sys.stdout.flush()
         signal.alarm(SECONDS)
         try:
-            tm.load(path, memory_limit=MEMORY_LIMIT)
-            outcome = "loaded"
+            outcome = f"loaded {digest(tm.load(path, memory_limit=MEMORY_LIMIT))}"
         except TensormendError as error:
             named = path.name in str(error)
             outcome = "refused" if named else f"did not name the file: {error}"

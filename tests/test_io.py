@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tensormend as tm
-from cases import FILES, make_tensor
-from damage import try_all, write_damaged
+from cases import FILES
+from damage import digest, try_all, write_damaged
 from tensormend.errors import FileError, InputError, MemoryLimitError, MissingDependencyError
 from tensormend.io import FORMATS, files, find_format
 from tensormend.known import TensorData
@@ -22,6 +22,8 @@ SUFFIXES = [end for form in FORMATS for end in form.suffixes]
 DOCS = Path(__file__).parents[1] / "docs" / "files.md"
 
 every_suffix = pytest.mark.parametrize("suffix", SUFFIXES)
+exact_suffix = pytest.mark.parametrize("suffix", [end for end in SUFFIXES if FILES[end].tol == 0])
+OTHER_SPELLINGS = {".hdf5", ".nc4", ".jpeg", ".tiff"}  # of suffixes that are tried anyway
 
 
 def write(folder: Path, suffix: str, data: TensorData | None = None) -> Path:
@@ -32,6 +34,7 @@ def write(folder: Path, suffix: str, data: TensorData | None = None) -> Path:
 
 def assert_close(got: Any, expected: Any, tol: float) -> None:
     assert got.shape == expected.shape
+    got, expected = got.astype(float), expected.astype(float)  # pixels would wrap around
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     np.testing.assert_allclose(got, expected, rtol=0, atol=tol * np.nanmax(np.abs(expected)))
 
@@ -48,9 +51,8 @@ def test_every_suffix_has_a_case() -> None:
 def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
     case = FILES[suffix]
     data, back = case.make(), tm.load(write(tmp_path, suffix))
-    if "holes" in case.keeps:
-        assert back.n_known == data.n_known
-        assert data.n_known < data.dense().size
+    assert back.n_known == data.n_known
+    assert ("holes" in case.keeps) == (data.n_known < data.dense().size)
     assert_close(back.dense(), data.dense(), case.tol)
     if "name" in case.keeps:
         assert back.name == data.name
@@ -83,10 +85,8 @@ def test_load_complete_save(suffix: str, tmp_path: Path) -> None:
     back = tm.load(tmp_path / f"filled{suffix}")
     assert back.n_known == back.dense().size
     assert (back.names, back.name) == (data.names, data.name)
-    values, size = data.dense(), np.nanmax(np.abs(data.dense()))
-    seen = ~np.isnan(values)
-    far = np.abs(back.dense() - values)[seen].max()
-    assert far <= FILES[suffix].tol * size
+    filled = np.where(np.isnan(data.dense()), np.nan, back.dense())
+    assert_close(filled, data.dense(), FILES[suffix].tol)
 
 
 @every_suffix
@@ -96,15 +96,14 @@ def test_every_format_gives_an_array_to_every_other(suffix: str, tmp_path: Path)
     assert_close(tm.load(tmp_path / "other.npz").dense(), data.dense(), 0)
 
 
-@every_suffix
+@exact_suffix
 def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     data = FILES[suffix].make()
     shown = np.random.default_rng(1).random(data.shape) < 0.5
-    if FILES[suffix].tol > 0:
-        pytest.skip("a format that changes values does not keep a mask")
     whole = np.random.default_rng(2).normal(size=data.shape)
     np.save(tmp_path / "whole.npy", whole)
-    path = write(tmp_path, suffix, replace(data, values=shown.astype(data.values.dtype)))
+    mask = shown.astype(data.values.dtype)
+    path = write(tmp_path, suffix, TensorData(mask, names=data.names, labels=data.labels))
     masked = tm.load(tmp_path / "whole.npy", mask=path)
     np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
 
@@ -172,33 +171,50 @@ def test_more_than_the_memory_limit_is_refused(suffix: str, tmp_path: Path) -> N
 
 
 @every_suffix
+@pytest.mark.parametrize(("name", "given"), [("variable", "mean"), ("modes", ["row", "column"])])
+def test_options_are_heeded_or_refused(suffix: str, name: str, given: Any, tmp_path: Path) -> None:
+    path = write(tmp_path, suffix)
+    form = find_format(path)
+    expected = rf"{name} goes with .*got {name}=.* for .*some.*{form.name}; leave it out"
+    if name in form.takes:
+        expected = "'mean'" if name == "variable" else "'row'"
+    with pytest.raises(InputError, match=expected):
+        tm.load(path, **{name: given})
+
+
+@pytest.mark.parametrize("suffix", [end for one in FORMATS if one.extra for end in one.suffixes])
 def test_a_library_that_is_missing_is_named(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, suffix)
-    form = find_format(path)
-    if form.extra is None:
-        pytest.skip("needs nothing")
+    extra, data = find_format(path).extra, FILES[suffix].make()
 
     def fail(name: str) -> Any:
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", fail)
-    for call in (lambda: tm.load(path), lambda: tm.save(path, make_tensor(), overwrite=True)):
-        with pytest.raises(MissingDependencyError, match=rf"tensormend\[{form.extra}\]"):
+    for call in (lambda: tm.load(path), lambda: tm.save(path, data, overwrite=True)):
+        with pytest.raises(MissingDependencyError, match=rf"tensormend\[{extra}\]"):
             call()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits memory and time as Unix does")
-@every_suffix
+@pytest.mark.parametrize("suffix", [end for end in SUFFIXES if end not in OTHER_SPELLINGS])
 def test_damage_is_refused_or_harmless(suffix: str, tmp_path: Path) -> None:
-    """Files cut short at many lengths, or with bytes changed: no crash, no hang, no other error."""
+    """Files cut short at many lengths, or with bytes changed: no crash, no hang, no other error.
+
+    What was cut never passes for the whole, but it may be the whole if nothing of it is lost.
+    """
     folder = tmp_path / "damaged"
     folder.mkdir()
-    count = write_damaged(write(tmp_path, suffix), folder, cuts=40, flips=40)
+    path = write(tmp_path, suffix)
+    count = write_damaged(path, folder, cuts=24, flips=32)
     outcomes = try_all(folder)
-    assert {key: end for key, end in outcomes.items() if end not in ("loaded", "refused")} == {}
-    assert len(outcomes) == count + 1
+    assert len(outcomes) == count
+    assert {end for end in outcomes.values() if not end.startswith(("loaded", "refused"))} == set()
+    cut = {end for name, end in outcomes.items() if name.startswith("cut")}
+    if not FILES[suffix].ends_anywhere:
+        assert cut <= {"refused", f"loaded {digest(tm.load(path))}"}
     assert sum(end == "refused" for end in outcomes.values()) >= count // 4
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,16 @@ __all__ = [
     "Options",
     "check_chunks",
     "choose",
+    "choose_tensor",
+    "describe",
+    "find_mask",
     "is_mask_name",
+    "is_numeric",
     "match_mask",
     "portable",
     "reading",
-    "refuse_variable",
     "require",
+    "writing",
 ]
 
 MAX_CHUNKS = 1_000_000  # pieces of one array: more would take minutes to visit, filled or not
@@ -61,6 +65,7 @@ class Format:
     read : returns what a file holds
     write : writes what a file shall hold to a path that is not there yet
     extra : what to install for it, ``None`` if nothing
+    takes : the options of the reader that it heeds, of ``"variable"`` and ``"modes"``
     """
 
     name: str
@@ -68,6 +73,7 @@ class Format:
     read: Callable[[Path, Options], TensorData]
     write: Callable[[Path, TensorData], None]
     extra: str | None = None
+    takes: tuple[str, ...] = ()
 
 
 def require(module: str, extra: str, what: str) -> ModuleType:
@@ -100,6 +106,21 @@ def reading(path: Path, what: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def writing(path: Path, what: str) -> Iterator[None]:
+    """Turn what a library raises on data that it cannot write into an error that names the file."""
+    try:
+        yield
+    except (TensormendError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(
+            f"{path} must get data that {what} can hold, got others ({reason}); write another "
+            "format, such as .npz"
+        ) from error
+
+
 def choose(
     path: Path, found: Mapping[str, Sequence[int]], wanted: str | None, what: str = "array"
 ) -> str:
@@ -121,13 +142,61 @@ def choose(
     raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
 
 
-def refuse_variable(path: Path, options: Options) -> None:
-    """Refuse the name of an array where a file holds only one, which has no name."""
-    if options.variable is not None:
+def is_numeric(part: Any) -> bool:
+    """Tell whether an array holds numbers in two or more modes."""
+    return part.dtype.kind in "biufc" and len(part.shape) > 1
+
+
+def choose_tensor(
+    path: Path,
+    found: Mapping[str, Any],
+    wanted: str | None,
+    what: str = "array",
+    *,
+    is_tensor: Callable[[Any], bool] = is_numeric,
+    masks: Collection[str] = (),
+) -> str:
+    """Return the name of the array to take, of all that a file holds; a mask only if asked for."""
+    tensors = {key: part.shape for key, part in found.items() if is_tensor(part)}
+    if wanted is None:
+        names = list(tensors)
+        left_out = {key for key in names if key in masks or is_mask_name(key, names)}
+        values = {key: shape for key, shape in tensors.items() if key not in left_out}
+        return choose(path, values, None, what)
+    name = wanted.strip("/")
+    if name in found and name not in tensors:
         raise FileError(
-            f"{path} holds one array without a name, got variable={options.variable!r}; leave "
-            "variable out"
+            f"the {what} {name!r} of {path} must be numbers with two or more modes, got "
+            f"{describe(found[name])}; name another one"
         )
+    return choose(path, tensors, name, what)
+
+
+def describe(part: Any) -> str:
+    """Say what an array holds."""
+    try:
+        return f"{part.dtype} of shape {part.shape}"
+    except Exception:  # numbers of a width that NumPy does not have
+        return "a type that NumPy does not have"
+
+
+def find_mask(
+    path: Path, found: Mapping[str, Any], name: str, word: str | None, what: str = "array"
+) -> str | None:
+    """Find the mask of an array: that which an attribute names, or one of its shape beside it."""
+    folder = name.rpartition("/")[0]
+    if word is None:
+        beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
+        fits = (key for key in beside if key in found and key != name)
+        return next((key for key in fits if found[key].shape == found[name].shape), None)
+    places = (f"{folder}/{word}".strip("/"), word.strip("/"))
+    place = next((key for key in places if key in found and key != name), None)
+    if place is None:
+        raise FileError(
+            f"the {what} {name!r} of {path} names the mask {word!r}, which is not there; correct "
+            "the attribute, or add the mask"
+        )
+    return place
 
 
 def is_mask_name(name: str, others: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ The lines are read here only at the beginning of a file, and all of them once so
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import re
@@ -14,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from tensormend.errors import FileError
+from tensormend.io.entries import open_bytes
 
 __all__ = ["NULLS", "Layout", "find_fault", "find_layout", "line_of"]
 
@@ -76,7 +75,7 @@ class Layout:
 
 def find_layout(path: Path) -> Layout:
     """Tell the names of the columns and what stands between fields from the first lines."""
-    with _open(path) as file:
+    with open_bytes(path) as file:
         start = file.read(START)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileError(f"{path} must be text in UTF-8, got UTF-16; save it as UTF-8")
@@ -116,12 +115,6 @@ def _find_delimiter(text: str) -> str:
     return max(DELIMITERS, key=count)
 
 
-def _open(path: Path) -> BinaryIO:
-    if path.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
-
-
 @contextmanager
 def _rows(path: Path, layout: Layout) -> Iterator[Iterator[tuple[int, list[str]]]]:
     """Open the rows below the header, each with the number of its first line."""
@@ -144,7 +137,7 @@ def _rows(path: Path, layout: Layout) -> Iterator[Iterator[tuple[int, list[str]]
             line = reader.line_num + 1
 
     with (
-        _open(path) as file,
+        open_bytes(path) as file,
         io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as text,
     ):
         yield walk(text)

@@ -1,19 +1,25 @@
-"""What files of entries share: none may be there twice, and a library may fail in any way."""
+"""What files of entries share: text that may be compressed, and no entry that is there twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import gzip
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from tensormend import kernels
 from tensormend.algebra import Array
-from tensormend.errors import FileError, TensormendError
-from tensormend.io.base import reading
 
-__all__ = ["decoding", "find_repeat", "refuse_huge"]
+__all__ = ["find_repeat", "open_bytes"]
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file to read from it, unpacked where its name ends in ``.gz``."""
+    if path.name.lower().endswith(".gz"):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
 
 
 def find_repeat(indices: Array, shape: Sequence[int]) -> tuple[int, int] | None:
@@ -31,27 +37,3 @@ def find_repeat(indices: Array, shape: Sequence[int]) -> tuple[int, int] | None:
     if not n_repeated:
         return None
     return (row - 1, row) if order is None else (int(order[row - 1]), int(order[row]))
-
-
-@contextmanager
-def decoding(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a library raises on damaged bytes into an error that names the file.
-
-    As `reading`, for libraries that raise errors of their own beside the built-in ones.
-    """
-    with reading(path, what):
-        try:
-            yield
-        except TensormendError:
-            raise
-        except Exception as error:
-            raise ValueError(str(error) or type(error).__name__) from error
-
-
-def refuse_huge(path: Path, n_bytes: float, limit: float | None) -> None:
-    """Refuse a file whose entries take more memory than they may."""
-    if limit is not None and n_bytes > limit:
-        raise FileError(
-            f"the entries of {path} must fit into {limit / 2**30:.3g} GiB, got more; raise "
-            "memory_limit, or take a part of the file"
-        )

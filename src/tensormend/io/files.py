@@ -26,7 +26,7 @@ from tensormend.io import (
     video,
     zarr_files,
 )
-from tensormend.io.base import Format, Options, match_mask, reading
+from tensormend.io.base import Format, Options, match_mask, reading, writing
 from tensormend.io.pixels import is_colour
 from tensormend.known import Known, TensorData
 from tensormend.storage import check_folder
@@ -35,11 +35,29 @@ __all__ = ["FORMATS", "find_format", "load", "save"]
 
 FORMATS: tuple[Format, ...] = (
     Format("NumPy array", (".npy",), numpy_files.read_npy, numpy_files.write_npy),
-    Format("NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz),
-    Format("HDF5 file", (".h5", ".hdf5"), hdf5.read_hdf5, hdf5.write_hdf5, "hdf5"),
-    Format("MATLAB file", (".mat",), matlab.read_mat, matlab.write_mat),
-    Format("NetCDF file", (".nc", ".nc4"), netcdf.read_netcdf, netcdf.write_netcdf, "netcdf"),
-    Format("Zarr store", (".zarr",), zarr_files.read_zarr, zarr_files.write_zarr, "zarr"),
+    Format(
+        "NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz, takes=("variable",)
+    ),
+    Format(
+        "HDF5 file", (".h5", ".hdf5"), hdf5.read_hdf5, hdf5.write_hdf5, "hdf5", takes=("variable",)
+    ),
+    Format("MATLAB file", (".mat",), matlab.read_mat, matlab.write_mat, takes=("variable",)),
+    Format(
+        "NetCDF file",
+        (".nc", ".nc4"),
+        netcdf.read_netcdf,
+        netcdf.write_netcdf,
+        "netcdf",
+        takes=("variable",),
+    ),
+    Format(
+        "Zarr store",
+        (".zarr",),
+        zarr_files.read_zarr,
+        zarr_files.write_zarr,
+        "zarr",
+        takes=("variable",),
+    ),
     Format("NIfTI image", (".nii", ".nii.gz"), nifti.read_nifti, nifti.write_nifti, "nifti"),
     Format("FROSTT entries", (".tns", ".tns.gz"), tns.read_tns, tns.write_tns),
     Format(
@@ -48,10 +66,25 @@ FORMATS: tuple[Format, ...] = (
         tables.read_csv,
         tables.write_csv,
         "tables",
+        takes=("variable", "modes"),
     ),
-    Format("Parquet table", (".parquet",), tables.read_parquet, tables.write_parquet, "tables"),
+    Format(
+        "Parquet table",
+        (".parquet",),
+        tables.read_parquet,
+        tables.write_parquet,
+        "tables",
+        takes=("variable", "modes"),
+    ),
     Format("image", (".png", ".jpg", ".jpeg"), images.read_image, images.write_image, "images"),
-    Format("TIFF stack", (".tif", ".tiff"), tiff.read_tiff, tiff.write_tiff, "images"),
+    Format(
+        "TIFF stack",
+        (".tif", ".tiff"),
+        tiff.read_tiff,
+        tiff.write_tiff,
+        "images",
+        takes=("variable",),
+    ),
     Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
     Format(
         "video",
@@ -134,6 +167,7 @@ def _read(
     """Read what the file itself says."""
     source = Path(path)
     form = find_format(source)
+    _check_options(source, form, variable=variable, modes=modes)
     if not source.exists():
         raise InputError(f"{source} must be a file that exists; check the name")
     if not source.is_file() and not source.is_dir():  # a pipe would keep us waiting
@@ -144,6 +178,22 @@ def _read(
         as_shape(data.shape)
     _check_known(data, path, "")
     return data
+
+
+def _check_options(path: Path, form: Format, **options: Any) -> None:
+    """Refuse options that a format does not heed."""
+    for name, given in options.items():
+        if given is not None and name not in form.takes:
+            heeding = [end for one in FORMATS if name in one.takes for end in one.suffixes]
+            raise InputError(
+                f"{name} goes with files of several arrays or columns ({', '.join(heeding)}), got "
+                f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out"
+            )
+    if isinstance(options["modes"], str):
+        raise InputError(
+            f"modes must be a list of names of columns, got the string {options['modes']!r}; put "
+            "it in brackets"
+        )
 
 
 def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
@@ -236,7 +286,8 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     ending = next(end for end in form.suffixes if target.name.lower().endswith(end))
     temporary = target.parent / f".{secrets.token_hex(6)}.part{ending}"
     try:
-        form.write(temporary, data)
+        with writing(target, f"a file of the format {form.name}"):
+            form.write(temporary, data)
         _replace(temporary, target)
     except BaseException:
         _remove(temporary)

@@ -26,8 +26,9 @@ from tensormend.io.attributes import (
 from tensormend.io.base import (
     Options,
     check_chunks,
-    choose,
-    is_mask_name,
+    choose_tensor,
+    describe,
+    find_mask,
     match_mask,
     portable,
     reading,
@@ -58,10 +59,9 @@ MAX_OBJECTS = 100_000  # groups and datasets of a file
 def open_file(path: Path, what: str = "an HDF5 file") -> Iterator[Any]:
     """Open a file to read from it."""
     h5py = require("h5py", "hdf5", f"reading {what}")
-    with reading(path, what):
-        check_heaps(path)
-        with h5py.File(path, "r") as file:
-            yield file
+    check_heaps(path)
+    with h5py.File(path, "r") as file:
+        yield file
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
     """Read a dataset of an HDF5 file, with what its dimensions and attributes say."""
     with open_file(path) as file:
         found = list_datasets(path, file)
-        name = _choose(path, found, options.variable)
+        name = choose_tensor(path, found, options.variable, "dataset", is_tensor=_is_tensor)
         dataset = found[name]
         values = read_numbers(path, name, dataset, options.memory_limit)
         attributes = _read_attributes(dataset)
@@ -124,19 +124,6 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
             name="" if name == "data" else name,
             attributes=plain(attributes, leave_out=(*FILLS, "mask")),
         )
-
-
-def _choose(path: Path, found: Mapping[str, Any], wanted: str | None) -> str:
-    name = None if wanted is None else wanted.strip("/")
-    tensors = {key: part.shape for key, part in found.items() if _is_tensor(part)}
-    names = list(tensors)
-    values = {key: shape for key, shape in tensors.items() if not is_mask_name(key, names)}
-    if name is not None and name in found and name not in tensors:
-        raise FileError(
-            f"the dataset {name!r} of {path} must be numbers with two or more modes, got "
-            f"{_describe(found[name])}"
-        )
-    return choose(path, values if name is None else tensors, name, "dataset")
 
 
 def _is_tensor(dataset: Any) -> bool:
@@ -156,13 +143,6 @@ def _find_kind(dataset: Any) -> str:
         return str(dataset.dtype.kind)
     except Exception:  # numbers of a width that NumPy does not have
         return "V"
-
-
-def _describe(dataset: Any) -> str:
-    try:
-        return f"{dataset.dtype} of shape {dataset.shape}"
-    except Exception:
-        return "a type that NumPy does not have"
 
 
 def read_numbers(path: Path, name: str, dataset: Any, limit: float | None) -> Array:
@@ -227,25 +207,13 @@ def _find_known(
 ) -> Array | None:
     """Tell what is known, by fill values and by a mask that is named or stands beside."""
     known = find_fills(values, attributes)
-    folder = name.rpartition("/")[0]
-    given = attributes.get("mask")
-    if isinstance(given, str | bytes):
-        word = _as_word(given)
-        places = [word.strip("/"), f"{folder}/{word}".strip("/")]
-        place = next((key for key in reversed(places) if key in found and key != name), None)
-        if place is None:
-            raise FileError(
-                f"the dataset {name!r} of {path} names the mask {word!r}, which is not there"
-            )
-    else:
-        beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
-        fits = (key for key in beside if key in found and key != name)
-        place = next((key for key in fits if found[key].shape == values.shape), None)
+    word = _as_word(attributes.get("mask")) or None
+    place = find_mask(path, found, name, word, "dataset")
     if place is None:
         return known
     what = f"the mask {place!r} of {path}"
     if not _is_tensor(found[place]):
-        raise FileError(f"{what} must be numbers, got {_describe(found[place])}")
+        raise FileError(f"{what} must be numbers, got {describe(found[place])}")
     mask = match_mask(read_numbers(path, place, found[place], limit), values.shape, what)
     return mask if known is None else known & mask
 

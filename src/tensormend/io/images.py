@@ -18,7 +18,6 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import DataWarning, FileError, InputError, warn_user
 from tensormend.io.base import Options, require
-from tensormend.io.entries import decoding
 from tensormend.io.pixels import Pixels, as_pixels, drop_grey, name_modes
 from tensormend.known import TensorData
 
@@ -33,9 +32,9 @@ DEEP_MODES = {"I;16", "I;16B", "I;16L", "I;16N"}
 
 
 @contextmanager
-def _opened(path: Path, what: str) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[Any]:
     pillow = require("PIL.Image", "images", "an image")
-    with decoding(path, what), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # memory_limit decides what is too large
         warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
         with pillow.open(path) as image:
@@ -44,7 +43,7 @@ def _opened(path: Path, what: str) -> Iterator[Any]:
 
 def read_image(path: Path, options: Options) -> TensorData:
     """Read a ``.png`` or ``.jpg`` file."""
-    with _opened(path, "an image") as image:
+    with _opened(path) as image:
         if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
             raise FileError(
                 f"{path} must hold one image, got {image.n_frames} frames; save it as .gif"
@@ -96,7 +95,7 @@ def _spread(alpha: Array | None, values: Array) -> Array | None:
 
 def read_pages(path: Path, memory_limit: float | None) -> tuple[Array, Array | None]:
     """Read the pages of a file that has them, and their alpha, in what pixels Pillow knows."""
-    with _opened(path, "an image") as image:
+    with _opened(path) as image:
         size = (image.n_frames, image.height, image.width, 4)
         check_memory(size, np.uint8, memory_limit, f"the pages of {path}")
         pages = []
@@ -127,9 +126,8 @@ def write_image(path: Path, data: TensorData) -> None:
     if alpha is not None:
         colours = values if values.ndim == 3 else values[..., None]
         values = np.concatenate([colours, alpha[..., None]], axis=-1)
-    with decoding(path, what):
-        image = pillow.fromarray(np.ascontiguousarray(values))
-        image.save(path, **({} if is_png else {"quality": QUALITY, "subsampling": 0}))
+    image = pillow.fromarray(np.ascontiguousarray(values))
+    image.save(path, **({} if is_png else {"quality": QUALITY, "subsampling": 0}))
 
 
 def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
@@ -149,7 +147,8 @@ def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
 
 def read_gif(path: Path, options: Options) -> TensorData:
     """Read the frames of a ``.gif`` file as they are shown one after another."""
-    with _opened(path, "a .gif file") as image:
+    _check_end(path)
+    with _opened(path) as image:
         n_frames = getattr(image, "n_frames", 1)
         size = (n_frames, image.height, image.width)
         check_memory((*size, 4), np.uint8, options.memory_limit, f"the frames of {path}")
@@ -176,10 +175,24 @@ def read_gif(path: Path, options: Options) -> TensorData:
     )
 
 
+def _check_end(path: Path) -> None:
+    """Refuse a file without its last byte, whose frames may be missing too."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 2**16))
+        end = file.read().rstrip(b"\0")[-1:]
+    if end != b";":
+        raise FileError(
+            f"{path} must be a whole .gif file, which ends in ';', but ends in {end!r}; get the "
+            "whole file, or write it again"
+        )
+
+
 def write_gif(path: Path, data: TensorData) -> None:
     """Write an animation with a palette of its own for each frame, of at most 256 colours.
 
-    Grey values are kept; colours are not exact. Frames equal to the one before lengthen it.
+    Grey values are kept, but one of 256 if there are holes; colours are not exact. Frames equal to
+    the one before lengthen it.
     """
     pillow = require("PIL.Image", "images", "an animation")
     pixels = as_pixels(data, "a .gif file", holes=True)
@@ -187,10 +200,13 @@ def write_gif(path: Path, data: TensorData) -> None:
     def frames(first: int) -> Iterator[Any]:
         for k in range(first, len(pixels.values)):
             values = pixels.values[k]
-            if pixels.known is not None:
-                colours = values if pixels.has_colour else np.repeat(values[..., None], 3, axis=-1)
-                alpha = np.where(pixels.known[k], 255, 0).astype(np.uint8)
-                values = np.concatenate([colours, alpha[..., None]], axis=-1)
+            known = None if pixels.known is None else pixels.known[k]
+            if known is not None and pixels.has_colour:
+                alpha = np.where(known, 255, 0).astype(np.uint8)
+                values = np.concatenate([values, alpha[..., None]], axis=-1)
+            elif known is not None:
+                yield _clear_grey(pillow, values, known)
+                continue
             yield pillow.fromarray(np.ascontiguousarray(values))
 
     durations = data.details.get("durations", ())
@@ -200,15 +216,25 @@ def write_gif(path: Path, data: TensorData) -> None:
     settings: dict[str, Any] = {} if loop is None else {"loop": loop}
     if pixels.known is not None:
         settings["disposal"] = 2  # else a clear pixel would show the frame before
-    with decoding(path, "a .gif file"):
-        next(frames(0)).save(
-            path,
-            format="GIF",
-            save_all=True,
-            append_images=frames(1),
-            duration=list(durations),
-            **settings,
-        )
+    next(frames(0)).save(
+        path,
+        format="GIF",
+        save_all=True,
+        append_images=frames(1),
+        duration=list(durations),
+        **settings,
+    )
+
+
+def _clear_grey(pillow: Any, values: Array, known: Array) -> Any:
+    """Make an image of greys in which the rarest one, if possible without a pixel, is clear."""
+    counts = np.bincount(values[known], minlength=256)
+    clear = int(np.argmin(counts))
+    near = clear - 1 if clear else 1
+    values = np.where(known, np.where(values == clear, near, values), clear)
+    image = pillow.fromarray(values.astype(np.uint8)).convert("P")
+    image.info["transparency"] = clear
+    return image
 
 
 def _durations(data: TensorData, n_frames: int) -> list[float]:

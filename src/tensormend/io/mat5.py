@@ -213,7 +213,8 @@ def _read_text(parts: _Elements, shape: tuple[int, ...]) -> Array:
     text = body.decode(f"{TEXT[kind]}{ending}", "replace")
     if len(text) != math.prod(shape):
         raise ValueError(f"{len(text)} characters where {math.prod(shape)} should be")
-    return np.array([text[i :: shape[0]] for i in range(shape[0])], dtype=str)
+    rows = min(shape[0], len(text))  # any number of rows may be empty
+    return np.array([text[i::rows] for i in range(rows)], dtype=str)
 
 
 def _read_sparse(parts: _Elements, shape: tuple[int, ...], is_complex: bool) -> Array:

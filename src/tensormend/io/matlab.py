@@ -10,7 +10,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import FileError
 from tensormend.io import matlab73
-from tensormend.io.base import Options, portable, reading
+from tensormend.io.base import Options, portable
 from tensormend.io.mat5 import list_variables
 from tensormend.io.matlab73 import clean, is_beside, pick
 from tensormend.io.named import assemble, take_apart
@@ -26,21 +26,20 @@ def read_mat(path: Path, options: Options) -> TensorData:
 
     The stored entries of a sparse matrix are the known ones.
     """
-    with reading(path, "a .mat file"):
-        if matlab73.is_hdf5(path):
-            return matlab73.read_variables(path, options)
-        listed = list_variables(path, options.memory_limit)
-        found = {variable.name: variable for variable in listed}
-        if len(found) < len(listed):
-            raise FileError(f"{path} must hold each variable once, found some twice; save it again")
-        shapes = {key: part.shape for key, part in found.items()}
-        kinds = {key: part.kind for key, part in found.items()}
-        name = pick(path, shapes, kinds, options.variable)
-        if kinds[name] == "sparse":
-            return _read_sparse(name, found[name].read(), shapes[name])
-        beside = [key for key in found if is_beside(key, name, kinds[key])]
-        arrays = {key: clean(found[key].read()) for key in (name, *beside)}
-        return assemble(path, name, arrays)
+    if matlab73.is_hdf5(path):
+        return matlab73.read_variables(path, options)
+    listed = list_variables(path, options.memory_limit)
+    found = {variable.name: variable for variable in listed}
+    if len(found) < len(listed):
+        raise FileError(f"{path} must hold each variable once, found some twice; save it again")
+    shapes = {key: part.shape for key, part in found.items()}
+    kinds = {key: part.kind for key, part in found.items()}
+    name = pick(path, shapes, kinds, options.variable)
+    if kinds[name] == "sparse":
+        return _read_sparse(name, found[name].read(), shapes[name])
+    beside = [key for key in found if is_beside(key, name, kinds[key])]
+    arrays = {key: clean(found[key].read()) for key in (name, *beside)}
+    return assemble(path, name, arrays)
 
 
 def _read_sparse(name: str, stored: Array, shape: tuple[int, ...]) -> TensorData:

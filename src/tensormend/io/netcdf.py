@@ -17,11 +17,10 @@ from tensormend.io.attributes import plain, unique_names
 from tensormend.io.base import (
     Options,
     check_chunks,
-    choose,
-    is_mask_name,
+    choose_tensor,
+    is_numeric,
     match_mask,
     portable,
-    reading,
     require,
 )
 from tensormend.io.hdf5 import check_stored, list_datasets, open_file
@@ -38,40 +37,39 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
     """Read a variable; the rest of the data set is kept, to be written with it."""
     xr = require_xarray("reading a NetCDF file", "netcdf")
     group, _, wanted = (options.variable or "").strip("/").rpartition("/")
-    with reading(path, "a NetCDF file"):
-        engine = _find_engine(path)
-        if engine == "h5netcdf":
-            require("h5netcdf", "netcdf", "reading a NetCDF-4 file")
-            _check_datasets(path, options.memory_limit)
-        with _opened(xr, path, engine, group) as dataset:
-            name = _choose(path, dataset, wanted or None)
-            variable = dataset[name]
-            check_memory(
-                variable.shape,
-                variable.dtype,
-                options.memory_limit,
-                f"the variable {name!r} of {path}",
-            )
-            known = _read_mask(path, dataset, name)
-            values = np.asarray(variable.values)
-            rest, left = _load_rest(dataset, name, options.memory_limit)
-        if left:
-            warn_user(
-                f"the other variables of {path} ({left}) do not fit into the memory limit; what is "
-                "saved will not hold them",
-                DataWarning,
-            )
-        dims = tuple(str(one) for one in variable.dims)
-        labels = tuple(_find_labels(rest, dim) for dim in dims)
-        return TensorData(
-            values,
-            known=known,
-            names=dims,
-            labels=labels,
-            name=name,
-            attributes=plain(variable.attrs, leave_out=["mask"]),
-            details={"netcdf": rest, "labels": labels},
+    engine = _find_engine(path)
+    if engine == "h5netcdf":
+        require("h5netcdf", "netcdf", "reading a NetCDF-4 file")
+        _check_datasets(path, options.memory_limit)
+    with _opened(xr, path, engine, group) as dataset:
+        name = _choose(path, dataset, wanted or None)
+        variable = dataset[name]
+        check_memory(
+            variable.shape,
+            variable.dtype,
+            options.memory_limit,
+            f"the variable {name!r} of {path}",
         )
+        known = _read_mask(path, dataset, name)
+        values = np.asarray(variable.values)
+        rest, left = _load_rest(dataset, name, options.memory_limit)
+    if left:
+        warn_user(
+            f"the other variables of {path} ({left}) do not fit into the memory limit; what is "
+            "saved will not hold them",
+            DataWarning,
+        )
+    dims = tuple(str(one) for one in variable.dims)
+    labels = tuple(_find_labels(rest, dim) for dim in dims)
+    return TensorData(
+        values,
+        known=known,
+        names=dims,
+        labels=labels,
+        name=name,
+        attributes=plain(variable.attrs, leave_out=["mask"]),
+        details={"netcdf": rest, "labels": labels},
+    )
 
 
 def _find_engine(path: Path) -> str:
@@ -120,24 +118,16 @@ def _opened(xr: Any, path: Path, engine: str, group: str) -> Iterator[Any]:
 
 
 def _choose(path: Path, dataset: Any, wanted: str | None) -> str:
-    shapes = {
-        str(name): part.shape
-        for name, part in dataset.data_vars.items()
-        if part.dtype.kind in "biufc" and part.ndim > 1
-    }
-    if wanted is not None and wanted not in shapes and wanted in dataset.variables:
-        part = dataset[wanted]
-        raise FileError(
-            f"the variable {wanted!r} of {path} must be numbers with two or more modes, got "
-            f"{part.dtype} of shape {part.shape}"
-        )
-    masks = {str(dataset[name].attrs.get("mask", "")) for name in shapes}
-    values = {
-        name: shape
-        for name, shape in shapes.items()
-        if name not in masks and not is_mask_name(name, list(shapes))
-    }
-    return choose(path, values if wanted is None else shapes, wanted, "variable")
+    found = {str(name): dataset[name] for name in dataset.variables}
+    masks = {str(part.attrs.get("mask", "")) for part in found.values()}
+    return choose_tensor(
+        path,
+        found,
+        wanted,
+        "variable",
+        is_tensor=lambda part: part.name in dataset.data_vars and is_numeric(part),
+        masks=masks,
+    )
 
 
 def _read_mask(path: Path, dataset: Any, name: str) -> Array | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensormend.algebra import check_memory
 from tensormend.errors import FileError, InputError
-from tensormend.io.base import Options, portable, reading, refuse_variable, require
+from tensormend.io.base import Options, portable, require
 from tensormend.known import TensorData
 
 __all__ = ["read_nifti", "write_nifti"]
@@ -20,25 +20,21 @@ NAMES = ("x", "y", "z", "time", "u", "v", "w")
 def read_nifti(path: Path, options: Options) -> TensorData:
     """Read an image, scaled as its header says; header and affine are kept to be written back."""
     nibabel = require("nibabel", "nifti", "reading a NIfTI image")
-    refuse_variable(path, options)
-    with reading(path, "a NIfTI image"):
-        image = nibabel.load(path, mmap=False)
-        if not isinstance(image, nibabel.Nifti1Image):  # of which the second version is one too
-            raise FileError(
-                f"{path} must be one NIfTI image, got {type(image).__name__}; convert it"
-            )
-        stored = image.get_data_dtype()
-        if stored.kind not in "biufc":
-            raise FileError(
-                f"{path} must be an image of numbers, got {stored}; take its channels apart"
-            )
-        scaled = np.result_type(stored, np.float64) if _is_scaled(image) else stored
-        check_memory(image.shape, scaled, options.memory_limit, f"the image in {path}")
-        return TensorData(
-            np.asarray(image.dataobj),
-            names=NAMES[: len(image.shape)],
-            details={"nifti": image.header.copy(), "affine": image.affine, "shape": image.shape},
+    image = nibabel.load(path, mmap=False)
+    if not isinstance(image, nibabel.Nifti1Image):  # of which the second version is one too
+        raise FileError(f"{path} must be one NIfTI image, got {type(image).__name__}; convert it")
+    stored = image.get_data_dtype()
+    if stored.kind not in "biufc":
+        raise FileError(
+            f"{path} must be an image of numbers, got {stored}; take its channels apart"
         )
+    scaled = np.result_type(stored, np.float64) if _is_scaled(image) else stored
+    check_memory(image.shape, scaled, options.memory_limit, f"the image in {path}")
+    return TensorData(
+        np.asarray(image.dataobj),
+        names=NAMES[: len(image.shape)],
+        details={"nifti": image.header.copy(), "affine": image.affine, "shape": image.shape},
+    )
 
 
 def _is_scaled(image: object) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError
-from tensormend.io.base import Options, choose, reading, refuse_variable
+from tensormend.io.base import Options, choose
 from tensormend.io.named import assemble, is_reserved, list_candidates, take_apart
 from tensormend.known import TensorData
 
@@ -19,12 +19,10 @@ __all__ = ["read_npy", "read_npz", "write_npy", "write_npz"]
 
 def read_npy(path: Path, options: Options) -> TensorData:
     """Read the array of a ``.npy`` file."""
-    refuse_variable(path, options)
-    with reading(path, "a .npy file"):
-        # mapped first: a header that promises more than the file holds is refused unread
-        mapped = np.lib.format.open_memmap(path, mode="r")
-        check_memory(mapped.shape, mapped.dtype, options.memory_limit, f"the array in {path}")
-        return TensorData(np.array(mapped))
+    # mapped first: a header that promises more than the file holds is refused unread
+    mapped = np.lib.format.open_memmap(path, mode="r")
+    check_memory(mapped.shape, mapped.dtype, options.memory_limit, f"the array in {path}")
+    return TensorData(np.array(mapped))
 
 
 def write_npy(path: Path, data: TensorData) -> None:
@@ -34,7 +32,7 @@ def write_npy(path: Path, data: TensorData) -> None:
 
 def read_npz(path: Path, options: Options) -> TensorData:
     """Read an array of a ``.npz`` file, with the mask, names and labels that stand beside it."""
-    with reading(path, "a .npz file"), zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(path) as archive:
         sizes = _list_members(path, archive)
         candidates = {name: _read_shape(path, archive, name) for name in list_candidates(sizes)}
         name = choose(path, candidates, options.variable)

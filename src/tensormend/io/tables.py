@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array
+from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError
 from tensormend.io.base import Options, require
 from tensormend.io.csv_text import NULLS, Layout, find_fault, find_layout, line_of
-from tensormend.io.entries import decoding, refuse_huge
 from tensormend.io.labels import read_labels
 from tensormend.io.rows import Column, as_text, assemble, blocks, keep_used, plan_columns
 from tensormend.known import TensorData
@@ -37,36 +36,44 @@ def _arrow(module: str) -> Any:
 # reading
 
 
+def _check_size(path: Path, n_bytes: int, limit: float | None) -> None:
+    check_memory((n_bytes,), np.uint8, limit, f"the rows of {path}, in bytes,")
+
+
+def _check_labels(path: Path, count: int, longest: int, limit: float | None) -> None:
+    """Refuse labels that are too long: NumPy gives each of them the room of the longest."""
+    check_memory((count, longest), "U1", limit, f"the labels of {path}")
+
+
 def read_csv(path: Path, options: Options) -> TensorData:
     """Read a long ``.csv`` or ``.tsv`` file, which may be compressed with gzip."""
     _arrow("csv")
-    with decoding(path, "a .csv file"):
-        layout = find_layout(path)
-        names, value = choose_columns(layout.columns, options.modes, options.variable, "variable")
-        layout = layout.choose([str(name) for name in names], str(value))
-        parts, values = _read_text(path, layout, options.memory_limit)
-        if not np.isfinite(values).all() and np.isinf(values).any():
-            raise find_fault(path, layout) or FileError(f"the values of {path} must be finite")
-        columns = [_decode(path, part, options.memory_limit) for part in parts]
-        if options.modes is None:
-            for name, column in zip(names, columns, strict=True):
-                if column.labels.dtype.kind == "f":
-                    refuse_fractions(name, "variable")
-        details = {
-            "columns": tuple(name for name in layout.columns if name in (*names, value)),
-            "delimiter": layout.delimiter,
-            "decimal": layout.decimal,
-            "texts": tuple((column.labels, column.texts) for column in columns),
-        }
-        return assemble(
-            path,
-            layout.modes,
-            layout.value,
-            columns,
-            values,
-            details,
-            lambda row: line_of(path, layout, row),
-        )
+    layout = find_layout(path)
+    names, value = choose_columns(layout.columns, options.modes, options.variable, "variable")
+    layout = layout.choose([str(name) for name in names], str(value))
+    parts, values = _read_text(path, layout, options.memory_limit)
+    if not np.isfinite(values).all() and np.isinf(values).any():
+        raise find_fault(path, layout) or FileError(f"the values of {path} must be finite")
+    columns = [_decode(path, part, options.memory_limit) for part in parts]
+    if options.modes is None:
+        for name, column in zip(names, columns, strict=True):
+            if column.labels.dtype.kind == "f":
+                refuse_fractions(name, "variable")
+    details = {
+        "columns": tuple(name for name in layout.columns if name in (*names, value)),
+        "delimiter": layout.delimiter,
+        "decimal": layout.decimal,
+        "texts": tuple((column.labels, column.texts) for column in columns),
+    }
+    return assemble(
+        path,
+        layout.modes,
+        layout.value,
+        columns,
+        values,
+        details,
+        lambda row: line_of(path, layout, row),
+    )
 
 
 def _read_text(path: Path, layout: Layout, limit: float | None) -> tuple[list[Any], Array]:
@@ -110,15 +117,14 @@ def _batches(path: Path, layout: Layout, limit: float | None, *, newlines: bool)
         for batch in reader:
             # codes and values come as they are counted here; indices take twice the codes
             n_bytes += batch.nbytes + 8 * batch.num_rows * len(layout.modes)
-            refuse_huge(path, n_bytes, limit)
+            _check_size(path, n_bytes, limit)
             yield batch
 
 
 def _decode(path: Path, column: Any, limit: float | None) -> Column:
     """Sort the labels of a column of text."""
     texts = column.chunk(0).dictionary.to_pylist()
-    # NumPy gives every label the room of the longest
-    refuse_huge(path, 4 * len(texts) * max(map(len, texts), default=0), limit)
+    _check_labels(path, len(texts), max(map(len, texts), default=0), limit)
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
     labels, places = read_labels(texts)
     shown = [""] * len(labels)
@@ -131,14 +137,14 @@ def _decode(path: Path, column: Any, limit: float | None) -> Column:
 def read_parquet(path: Path, options: Options) -> TensorData:
     """Read a long ``.parquet`` file."""
     pyarrow = _arrow("")
-    with decoding(path, "a .parquet file"), _open_parquet(path) as file:
+    with _open_parquet(path) as file:
         schema = file.schema_arrow
         names, value = choose_columns(schema.names, options.modes, options.variable, "variable")
         chosen = [str(name) for name in (*names, value)]
         n_rows = file.metadata.num_rows
-        refuse_huge(path, 8 * n_rows * len(chosen), options.memory_limit)
+        _check_size(path, 8 * n_rows * len(chosen), options.memory_limit)
         table = file.read(columns=chosen)
-        refuse_huge(path, table.nbytes, options.memory_limit)
+        _check_size(path, table.nbytes, options.memory_limit)
         if table.num_rows == 0:
             raise FileError(f"{path} must hold at least one known entry, found none")
         columns = []
@@ -193,9 +199,8 @@ def _encode(path: Path, name: str, column: Any, limit: float | None) -> Column:
     whole = whole.chunk(0) if isinstance(whole, pyarrow.ChunkedArray) else whole
     values = whole.dictionary
     if is_text:
-        # NumPy gives every label the room of the longest
         longest = compute.max(compute.utf8_length(values)).as_py() or 0
-        refuse_huge(path, 4 * len(values) * longest, limit)
+        _check_labels(path, len(values), longest, limit)
     missing = ~values.is_valid().to_numpy(zero_copy_only=False)
     found = (values.fill_null("") if is_text else values).to_numpy(zero_copy_only=False)
     labels, places = np.unique(found.astype(str) if is_text else found, return_inverse=True)

@@ -15,8 +15,7 @@ import numpy as np
 
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError, InputError
-from tensormend.io.base import Options, require
-from tensormend.io.entries import decoding
+from tensormend.io.base import Options, choose, require
 from tensormend.io.images import read_pages
 from tensormend.io.pixels import COLOURS
 from tensormend.known import TensorData
@@ -31,8 +30,10 @@ PLAIN = (1, 8, 32946)  # compressions that tifffile knows of itself: none, and d
 def read_tiff(path: Path, options: Options) -> TensorData:
     """Read an image or a stack of pages from a ``.tif`` file."""
     tifffile = require("tifffile", "images", "a .tif file")
-    with decoding(path, "a .tif file"), _heeding_log(), tifffile.TiffFile(path) as file:
-        series = _choose_series(path, file.series, options.variable)
+    with _heeding_log(), tifffile.TiffFile(path) as file:
+        stacks = {str(k): one for k, one in enumerate(file.series)}
+        shapes = {key: one.shape for key, one in stacks.items()}
+        series = stacks[choose(path, shapes, options.variable, "stack")]
         page = series.keyframe
         if series.dtype is None or series.dtype.kind not in "biufc":
             raise FileError(f"{path} must hold numbers, got {series.dtype}; convert it")
@@ -96,21 +97,6 @@ def _read_compressed(path: Path, limit: float | None) -> tuple[Array, str, Array
     return values, axes, alpha
 
 
-def _choose_series(path: Path, series: Any, variable: str | None) -> Any:
-    found = {str(k): one for k, one in enumerate(series)}
-    if not found:
-        raise FileError(f"{path} must hold an image, got none; check the file")
-    if variable is None and len(found) > 1 and len({one.shape for one in found.values()}) > 1:
-        shapes = ", ".join(f"{name}: {one.shape}" for name, one in list(found.items())[:10])
-        raise FileError(
-            f"{path} must hold one image or stack, got several ({shapes}); name one with variable"
-        )
-    name = "0" if variable is None else variable
-    if name not in found:
-        raise FileError(f"{path} must hold the stack {name!r}, found {', '.join(found)}")
-    return found[name]
-
-
 def _read_samples(values: Array, axes: str, page: Any) -> tuple[Array, str, Array | None]:
     """Turn palettes, bits and white-is-zero into colours or grey values, and part from alpha."""
     alpha = None
@@ -164,14 +150,13 @@ def write_tiff(path: Path, data: TensorData) -> None:
     if len(axes) != values.ndim:
         axes = _find_axes(data)
     is_colour = axes[-1] == "S" and values.shape[-1] in (3, 4)
-    with decoding(path, "a .tif file"):
-        tifffile.imwrite(
-            path,
-            np.ascontiguousarray(values),
-            photometric="rgb" if is_colour else "minisblack",
-            metadata={"axes": axes},
-            bigtiff=values.nbytes > 2**31,
-        )
+    tifffile.imwrite(
+        path,
+        np.ascontiguousarray(values),
+        photometric="rgb" if is_colour else "minisblack",
+        metadata={"axes": axes},
+        bigtiff=values.nbytes > 2**31,
+    )
 
 
 def _find_axes(data: TensorData) -> str:

@@ -21,10 +21,10 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from tensormend import kernels
-from tensormend.algebra import Array
+from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError, InputError
-from tensormend.io.base import Options, reading
-from tensormend.io.entries import find_repeat, refuse_huge
+from tensormend.io.base import Options
+from tensormend.io.entries import find_repeat, open_bytes
 from tensormend.known import TensorData
 
 __all__ = ["read_tns", "write_tns"]
@@ -36,7 +36,6 @@ MAX_SIZE = int(np.iinfo(np.uint32).max)
 BLOCK = 2**18  # entries that are written at a time
 SIZES = re.compile(rb"#\s*sizes((\s+[0-9]{1,10})+)\s*", re.IGNORECASE)
 COUNT = re.compile(rb"\+?[0-9]{1,10}")
-WHAT = "a .tns file"
 
 
 @dataclass(frozen=True)
@@ -59,28 +58,21 @@ class Header:
 
 def read_tns(path: Path, options: Options) -> TensorData:
     """Read the entries of a ``.tns`` or ``.tns.gz`` file; what is not listed is unknown."""
-    with reading(path, WHAT):
-        with _open(path) as file:
-            header = _read_header(path, file)
-        with _open(path) as file:
-            parts = list(_parse(path, file, header, options.memory_limit))
-        indices, values = _join(parts, header.order)
-        sizes = header.sizes or tuple(int(indices[:, k].max()) + 1 for k in range(header.order))
-        repeat = find_repeat(indices, sizes)
-        if repeat is not None:
-            place = tuple((indices[repeat[0]] + 1).tolist())
-            first, second = (_line_of(path, header, row) for row in repeat)
-            raise FileError(
-                f"{path} must hold every entry once, got {place} in lines "
-                f"{first} and {second}; average or drop the repeats"
-            )
+    with open_bytes(path) as file:
+        header = _read_header(path, file)
+    with open_bytes(path) as file:
+        parts = list(_parse(path, file, header, options.memory_limit))
+    indices, values = _join(parts, header.order)
+    sizes = header.sizes or tuple(int(indices[:, k].max()) + 1 for k in range(header.order))
+    repeat = find_repeat(indices, sizes)
+    if repeat is not None:
+        place = tuple((indices[repeat[0]] + 1).tolist())
+        first, second = (_line_of(path, header, row) for row in repeat)
+        raise FileError(
+            f"{path} must hold every entry once, got {place} in lines "
+            f"{first} and {second}; average or drop the repeats"
+        )
     return TensorData(values, indices=indices, sizes=sizes, details={"header": header.style})
-
-
-def _open(path: Path) -> BinaryIO:
-    if path.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
 
 
 # what stands before the entries
@@ -161,7 +153,7 @@ def _parse(
         if fault is not None:
             raise _explain(path, text, start, sizes, fault)
         n_entries += len(values)
-        refuse_huge(path, n_entries * entry_bytes, memory_limit)
+        check_memory((n_entries, entry_bytes), np.uint8, memory_limit, f"the entries of {path}")
         if len(values) == 0 and len(text) > CHUNK // 2:
             raise FileError(
                 f"{path} must hold entries, got {len(text)} bytes without any after byte {start}; "
@@ -252,7 +244,7 @@ def _explain(
 def _count_lines(path: Path, end: int) -> int:
     """Count the lines before a byte, by reading once more."""
     n_lines = 0
-    with _open(path) as file:
+    with open_bytes(path) as file:
         while end > 0 and (text := file.read(min(end, CHUNK))):
             n_lines += text.count(b"\n")
             end -= len(text)
@@ -261,7 +253,7 @@ def _count_lines(path: Path, end: int) -> int:
 
 def _line_of(path: Path, header: Header, entry: int) -> int:
     """Find the line of an entry by reading once more."""
-    with _open(path) as file:
+    with open_bytes(path) as file:
         for number, line in enumerate(_first_lines(path, file), start=1):
             if number > header.n_lines and line.partition(b"#")[0].split():
                 if entry == 0:

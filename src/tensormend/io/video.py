@@ -12,7 +12,6 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError, InputError
 from tensormend.io.base import Options, require
-from tensormend.io.entries import decoding
 from tensormend.io.pixels import as_pixels, drop_grey, name_modes
 from tensormend.known import TensorData
 
@@ -30,7 +29,8 @@ H264 = ("libx264", {"crf": "12", "preset": "medium"})
 def read_video(path: Path, options: Options) -> TensorData:
     """Read all frames of the first picture stream of a video; grey ones have no channels."""
     av = require("av", "video", "a video")
-    with decoding(path, "a video"), av.open(str(path)) as container:
+    _check_length(path)
+    with av.open(str(path)) as container:
         if not container.streams.video:
             raise FileError(f"{path} must hold a stream of pictures, got none; check the file")
         stream = container.streams.video[0]
@@ -60,6 +60,28 @@ def read_video(path: Path, options: Options) -> TensorData:
         labels=(_as_seconds(times, rate), *labels[1:]),
         details={"dtype": "uint8", "rate": str(rate)},
     )
+
+
+def _check_length(path: Path) -> None:
+    """Refuse Matroska and WebM that end before their segment does, which FFmpeg takes for whole."""
+    with path.open("rb") as file:
+        start = 0
+        for name in (b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"):  # the header, the segment
+            file.seek(start)
+            element = file.read(12)
+            if element[:4] != name or len(element) < 12 or not element[4]:
+                return
+            width = 9 - element[4].bit_length()
+            size = int.from_bytes(element[4 : 4 + width], "big") & ((1 << 7 * width) - 1)
+            if size == (1 << 7 * width) - 1:  # unknown, as in a stream
+                return
+            start += 4 + width + size
+    length = path.stat().st_size
+    if start > length:
+        raise FileError(
+            f"{path} must be a whole video of {start} bytes, but ends after {length}; get the "
+            "whole file, or repair it"
+        )
 
 
 def _find_duration(container: Any, stream: Any) -> float:
@@ -126,7 +148,7 @@ def write_video(path: Path, data: TensorData) -> None:
             "or column out, or write .gif or .npy"
         )
     codec, settings = CODECS.get(path.suffix.lower(), H264)
-    with decoding(path, what), av.open(str(path), "w") as container:
+    with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=_rate(data), options=settings)
         stream.width, stream.height, stream.pix_fmt = columns, rows, "yuv420p"
         for values in pixels.values:

@@ -21,8 +21,8 @@ from tensormend.io.attributes import (
 from tensormend.io.base import (
     Options,
     check_chunks,
-    choose,
-    is_mask_name,
+    choose_tensor,
+    find_mask,
     match_mask,
     portable,
     reading,
@@ -48,32 +48,14 @@ def read_zarr(path: Path, options: Options) -> TensorData:
     zarr = require("zarr", "zarr", "reading a Zarr store")
     if not path.is_dir():
         raise FileError(f"{path} must be a folder, as Zarr stores are, got a file; unpack it")
-    with reading(path, "a Zarr store"):
-        root = zarr.open(path, mode="r")
-        if isinstance(root, zarr.Array):
-            found = {"data": root}
-        else:
-            parts = sorted(root.members(max_depth=None), key=lambda pair: pair[0])
-            found = {name: part for name, part in parts if isinstance(part, zarr.Array)}
-        name = _choose(path, found, options.variable)
-        return _read_tensor(path, found, name, options.memory_limit)
-
-
-def _choose(path: Path, found: Mapping[str, Any], wanted: str | None) -> str:
-    name = None if wanted is None else wanted.strip("/")
-    tensors = {
-        key: part.shape
-        for key, part in found.items()
-        if part.dtype.kind in "biufc" and len(part.shape) > 1
-    }
-    if name is not None and name in found and name not in tensors:
-        raise FileError(
-            f"the array {name!r} of {path} must be numbers with two or more modes, got "
-            f"{found[name].dtype} of shape {found[name].shape}"
-        )
-    names = list(tensors)
-    values = {key: shape for key, shape in tensors.items() if not is_mask_name(key, names)}
-    return choose(path, values if name is None else tensors, name)
+    root = zarr.open(path, mode="r")
+    if isinstance(root, zarr.Array):
+        found = {"data": root}
+    else:
+        parts = sorted(root.members(max_depth=None), key=lambda pair: pair[0])
+        found = {name: part for name, part in parts if isinstance(part, zarr.Array)}
+    name = choose_tensor(path, found, options.variable)
+    return _read_tensor(path, found, name, options.memory_limit)
 
 
 def _read_tensor(
@@ -86,7 +68,8 @@ def _read_tensor(
         # xarray keeps the fill value of version 2 here, and not as an attribute
         attributes.setdefault("_FillValue", () if array.fill_value is None else array.fill_value)
     known = find_fills(values, attributes)
-    mask = _find_mask(path, found, name, attributes)
+    word = attributes.get("mask")
+    mask = find_mask(path, found, name, word if isinstance(word, str) else None)
     if mask is not None:
         what = f"the mask {mask!r} of {path}"
         shown = match_mask(_read_array(path, mask, found[mask], limit), values.shape, what)
@@ -133,22 +116,6 @@ def _list_codecs(described: Any) -> Iterator[str]:
         for codec in [part] if isinstance(part, Mapping) else part or ():
             yield str(codec.get("id", codec.get("name")))
             yield from _list_codecs(codec.get("configuration") or {})
-
-
-def _find_mask(
-    path: Path, found: Mapping[str, Any], name: str, attributes: Mapping[str, Any]
-) -> str | None:
-    """Find a mask that an attribute names, or one of the same shape that stands beside."""
-    folder = name.rpartition("/")[0]
-    word = attributes.get("mask")
-    if isinstance(word, str):
-        place = f"{folder}/{word}".strip("/")
-        if place not in found:
-            raise FileError(f"the array {name!r} of {path} names the mask {word!r}, not there")
-        return place
-    beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
-    fits = (key for key in beside if key in found and key != name)
-    return next((key for key in fits if found[key].shape == found[name].shape), None)
 
 
 def _read_labels(path: Path, name: str, array: Any, n: int, limit: float | None) -> Array | None:
