@@ -50,9 +50,6 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
         _warn_about_overlap(known, others[0])
     elif fold is not None:
         others = known.indices[fold.held], known.values[fold.held]
-    seen = _sample(
-        len(known.values), rng
-    )  # before a random start, which a resumed run does not draw
     settings = {"start": "corrected", **settings}
     if settings["max_seconds"] is not None and run.part.spent:
         settings["max_seconds"] += run.part.spent  # the limit counts anew
@@ -75,7 +72,7 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
     elif others is not None:
         judged = Judged(np.zeros(0, dtype=np.int64), None, freedom, others=others)
     else:
-        judged = Judged(seen, None, freedom, seen=True)
+        judged = Judged(_sample(len(known.values), rng), None, freedom, seen=True)
     return Completion.from_result(result, known=known, fitted=fitted, judged=judged)
 
 
