@@ -54,7 +54,7 @@ def test_a_killed_run_goes_on_to_the_same_file(
         finish(start(out, *options, "--resume", "--force"))
         assert Path(out).read_bytes() == Path("whole.npy").read_bytes()
     assert n_killed >= N_KILLS - 1
-    assert not list(tmp_path.glob("*.part*"))
+    assert not list(tmp_path.rglob("*.part"))
 
 
 def test_a_checkpoint_of_other_data_is_refused(
