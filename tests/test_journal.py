@@ -169,7 +169,7 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     data = np.abs(RUNS["strengths"][0])
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, **place)
+    tm.complete(data, progress=lambda _: True, **place)
     with pytest.raises(CheckpointError, match=words):
         tm.complete(data, **{**place, "resume": True, **change})
 
@@ -177,7 +177,7 @@ def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Pa
 def test_other_data_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
-    tm.complete(data, **place)
+    tm.complete(data, progress=lambda _: True, **place)
     with pytest.raises(CheckpointError, match="belongs to another run"):
         tm.complete(data * 2, resume=True, **place)
 
