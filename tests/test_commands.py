@@ -30,6 +30,7 @@ from tensormend.recover import METHODS
 from tensormend_cli import bench, main, options, reproduce
 from tensormend_cli.app import COMMANDS, EXAMPLES
 from tensormend_cli.exits import MEANINGS
+from tensormend_cli.words import show
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -270,7 +271,11 @@ def test_warnings_are_short_lines(capsys: Captured) -> None:
         ("speeds.npy -o a", "the name of a file must end in one of .npy"),
         ("speeds.npy -o there/a.npy", "the folder of there/a.npy does not exist"),
         ("speeds.npy -o truth.npy", "truth.npy is there already"),
-        ("speeds.npy -o speeds.npy", "speeds.npy is there already"),
+        ("speeds.npy -o speeds.npy --force", "must be another file than the data"),
+        ("speeds.npy -o link.npy --force", "must be another file than the data"),
+        ("speeds.npy -o truth.npy --mask truth.npy -f", "must be another file than the data"),
+        ("speeds.npy -o full.npy --force", "full.npy must be a file, got the name of a folder"),
+        ("speeds.npy -o a.npz --model full/../a.npz", "different files"),
         ("speeds.npy -o a.npz --model a.npz", "different files"),
         ("speeds.npy --model a.npy", "--model must be a file whose name ends in .npz"),
         ("speeds.npy -o a.npy --report a.pdf", "--report must be a file whose name ends in .html"),
@@ -284,6 +289,7 @@ def test_warnings_are_short_lines(capsys: Captured) -> None:
         ("speeds.npy -o a.npy --clip 1", "expected two bounds"),
         ("speeds.npy -o a.npy --modes a,,b", "expected names with commas"),
         ("speeds.npy -o a.npy --threads 0", "--threads"),
+        ("speeds.npy -o a.npy --seed -1", "--seed"),
         ("speeds.npy -o a.npy --nonsense", "--nonsense"),
         ("-o a.npy", "IN"),
     ],
@@ -295,14 +301,17 @@ def test_bad_usage_is_refused_before_any_work(
     monkeypatch.setattr(tm, "load", lambda *_, **__: pytest.fail("a file was read"))
     Path("full").mkdir()
     Path("full/state").touch()
-    before = {path: path.read_bytes() for path in Path().glob("*.np*")}
+    Path("full.npy").mkdir()
+    Path("link.npy").symlink_to("speeds.npy")
+    before = {path: path.read_bytes() for path in Path().glob("*.np*") if path.is_file()}
     assert main(["complete", *line.split()]) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
     assert streams.err.startswith("tensormend: ")
     assert streams.err.count("\n") == 1
     assert words in streams.err
-    assert {path: path.read_bytes() for path in Path().glob("*.np*")} == before
+    after = {path: path.read_bytes() for path in Path().glob("*.np*") if path.is_file()}
+    assert after == before
 
 
 @pytest.mark.parametrize(
@@ -481,7 +490,7 @@ def test_on_a_terminal_there_is_a_bar(speeds: Path) -> None:
     listener.start()
     done = subprocess.run(  # noqa: S603
         [*COMMAND, "complete", str(speeds), "-o", "a.npy"],
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
@@ -495,8 +504,68 @@ def test_on_a_terminal_there_is_a_bar(speeds: Path) -> None:
     assert "\u2501" in text  # the bar
     assert "iteration" in text
     assert "residual" in text
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+    assert max(map(len, lines)) <= 77  # beyond, the ^C of the terminal would move on to a new line
     assert "\x1b" not in done.stdout
     assert "verdict" in done.stdout
+
+
+# streams
+
+
+def in_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell in which T stands for the command."""
+    return subprocess.run(  # noqa: S603
+        ["/bin/sh", "-c", line.replace("T ", shlex.join(COMMAND) + " ")],
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("speeds")
+@pytest.mark.parametrize("streams", ["2>&1 | true", ">&- 2>&- <&-", "2>/dev/full >/dev/null"])
+def test_a_run_does_not_depend_on_who_listens(streams: str) -> None:
+    done = in_shell(f"(T complete speeds.npy --rank 2 -o a.npy; echo $? > code) {streams}")
+    assert done.stderr == ""
+    assert Path("code").read_text() == "0\n"
+    assert np.load("a.npy").shape == (12, 13, 14)
+
+
+def test_a_stdout_that_cannot_be_written_is_told(folder: Path) -> None:  # noqa: ARG001
+    done = in_shell("T formats > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("tensormend: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("speeds")
+def test_signs_that_a_stream_lacks_are_written_otherwise() -> None:
+    done = in_shell("T complete speeds.npy --rank 2 -o a.npy", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "\\xb1" in done.stdout
+
+
+@pytest.mark.parametrize(("color", "is_dim"), [("", True), ("1", False)])
+def test_no_color_is_respected(
+    color: str, is_dim: bool, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("NO_COLOR", color)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show([("label", "some words that go on and on and on")])
+    lines = capsys.readouterr().out
+    assert ("\x1b" in lines) == is_dim
+    assert max(map(len, lines.replace("\x1b[2m", "").replace("\x1b[0m", "").split("\n"))) <= 40
+
+
+def test_inspect_suggests_a_command_that_works_for_odd_names(capsys: Captured) -> None:
+    np.save("-x y.npy", np.where(np.eye(4) > 0, np.nan, 1.0))
+    assert main(["inspect", "--seconds", "0", "--json", "--", "-x y.npy"]) == 0
+    words = shlex.split(json.loads(capsys.readouterr().out)["command"])
+    assert main([*words[1:], "--rank", "1", "-q"]) == 0
 
 
 # inspect, simulate, formats
@@ -550,6 +619,7 @@ def test_simulate_leaves_out_whole_fibres() -> None:
         ("a.npy --rank auto", "--rank must be one number"),
         ("a.npy --noise -1", "--noise must be 0 or more"),
         ("a.npy --seed -1", "--seed must be 0 or more"),
+        ("a.npy --truth a.npy", "must be different files"),
         ("a.npy --ratio 2", "between 0 and 1"),
         ("a.npy --pattern rows", "'rows'"),
         ("a.npy --shape 3;4", "expected one number per mode"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import numpy as np
 import pytest
 
 import tensormend as tm
-from tensormend.errors import CheckpointError, InputError
+from tensormend import solvers
+from tensormend.errors import CheckpointError, CheckpointWarning, InputError
 
 SHAPE = (12, 13, 14)
 
@@ -45,7 +48,19 @@ RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
         with_holes(decaying()),
         {"rank": (2, 2, 3), "method": "rcg", "center": True},
     ),
+    "random start": (
+        with_holes(decaying()).astype(np.complex64),
+        {"rank": 2, "start": "random", "compact": True, "method": "rgd", "max_iter": 20},
+    ),
 }
+
+
+def held_pair(number: int) -> tuple[Any, Any]:
+    """Return more entries than a printed array shows, which differ in the middle."""
+    places = np.argwhere(np.isnan(with_holes(decaying())))
+    values = np.ones(len(places))
+    values[len(values) // 2] += number
+    return places, values
 
 
 @pytest.fixture(autouse=True)
@@ -137,8 +152,8 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     data, _ = RUNS["ranks"]
     tm.complete(data, rng=0, checkpoint=tmp_path / "c", save_every=1e6)
     names = {path.name for path in (tmp_path / "c").iterdir()}
-    assert {name for name in names if "running" not in name} == {"run.npz"}
-    assert len(names) == 2  # the last fit
+    assert {name for name in names if "running" not in name} == {"run.npz", "lock"}
+    assert len(names) == 3  # the last fit
 
 
 @pytest.mark.parametrize(
@@ -154,7 +169,7 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     data = np.abs(RUNS["strengths"][0])
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, **place)
+    tm.complete(data, progress=lambda _: True, **place)
     with pytest.raises(CheckpointError, match=words):
         tm.complete(data, **{**place, "resume": True, **change})
 
@@ -162,9 +177,144 @@ def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Pa
 def test_other_data_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
-    tm.complete(data, **place)
+    tm.complete(data, progress=lambda _: True, **place)
     with pytest.raises(CheckpointError, match="belongs to another run"):
         tm.complete(data * 2, resume=True, **place)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"center": [0]}, {"center": [1]}),
+        ({"rank": 2, "order": [0, 1, 2]}, {"rank": 2, "order": [1, 0, 2]}),
+        ({"rank": 2, "holdout": held_pair(0)}, {"rank": 2, "holdout": held_pair(1)}),
+        ({"rank": 2, "method": solvers.RGN()}, {"rank": 2, "method": solvers.RGN(target=0.1)}),
+    ],
+)
+def test_settings_are_told_apart_by_what_they_hold(
+    first: dict[str, Any], second: dict[str, Any], tmp_path: Path
+) -> None:
+    data, _ = RUNS["strengths"]
+    if "order" in first:
+        first, second = {"method": "sm-qrgd", **first}, {"method": "sm-qrgd", **second}
+    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    tm.complete(data, progress=lambda _: True, **place, **first)
+    with pytest.raises(CheckpointError, match=r"c belongs to another run"):
+        tm.complete(data, resume=True, **place, **second)
+
+
+def test_a_callback_and_threads_may_change(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    whole = tm.complete(data, 2, rng=0)
+    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, "rank": 2}
+    tm.complete(data, callback=lambda now: now.n_iter == 3, threads=1, **place)
+    assert_same(tm.complete(data, resume=True, threads=2, **place), whole)
+
+
+def test_a_time_limit_counts_anew_and_may_be_another(tmp_path: Path) -> None:
+    data, _ = RUNS["ranks"]
+    options: dict[str, Any] = {"rank": 2, "tol": 0.0, "tol_change": 0.0, "max_iter": 20, "rng": 0}
+    whole = tm.complete(data, **options)
+    place = {"checkpoint": tmp_path / "c", "save_every": 0, **options}
+
+    def wait(_: tm.Moment) -> None:
+        time.sleep(0.2)
+
+    first = tm.complete(data, max_seconds=0.5, progress=wait, **place)
+    second = tm.complete(data, max_seconds=0.5, progress=wait, resume=True, **place)
+    assert first.n_iter < second.n_iter < whole.n_iter
+    assert_same(tm.complete(data, resume=True, **place), whole)
+
+
+def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    place: dict[str, Any] = {"rank": 2, "checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+
+    def look(moment: tm.Moment) -> None:
+        if moment.n_iter == 2:
+            with pytest.raises(CheckpointError, match="in use by another run"):
+                tm.complete(data, resume=True, **place)
+
+    first = tm.complete(data, progress=look, **place)
+    assert_same(tm.complete(data, resume=True, **place), first)
+
+
+def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    for wrong in ({"method": "no"}, {"rank": 2, "method": "no"}, {"rank": 2, "holdout": 7.0}):
+        with pytest.raises(InputError):
+            tm.complete(data, checkpoint=tmp_path / "c", **wrong)
+        assert not (tmp_path / "c").exists()
+
+
+def test_a_refused_run_takes_nothing_away(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    tm.complete(data, checkpoint=tmp_path / "c", save_every=1e6, progress=lambda _: True)
+    for path in (tmp_path / "c").glob("0*"):
+        path.unlink()  # as if it had been killed before its first save
+    with pytest.raises(CheckpointError, match="another run"):
+        tm.complete(data * 2, checkpoint=tmp_path / "c", resume=True)
+    assert (tmp_path / "c" / "run.npz").exists()
+
+
+def test_what_a_killed_save_left_is_cleared(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    place: dict[str, Any] = {"rank": 2, "checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    tm.complete(data, progress=lambda _: True, **place)
+    left = tmp_path / "c" / ".00001.running.npz.0123456789ab.part"
+    left.write_bytes(b"half")
+    tm.complete(data, resume=True, **place)
+    assert not left.exists()
+
+
+def test_parts_without_a_head_are_refused(tmp_path: Path) -> None:
+    data, _ = RUNS["strengths"]
+    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    tm.complete(data, progress=lambda moment: moment.n_iter > 5, **place)
+    (tmp_path / "c" / "run.npz").unlink()
+    with pytest.raises(CheckpointError, match=r"has lost its file run.npz.*remove it"):
+        tm.complete(data * 2, resume=True, **place)
+    assert list((tmp_path / "c").glob("0*"))
+
+
+@pytest.mark.parametrize("name", ["strengths", "given rank"])
+def test_a_full_disk_does_not_end_a_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, options = RUNS[name]
+    whole = tm.complete(data, rng=0, **options)
+    place = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, **options}
+    with pytest.raises(KilledError):
+        tm.complete(data, progress=die_at(5), **place)
+    before = {path: path.read_bytes() for path in (tmp_path / "c").iterdir()}
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("os.fsync", fail)
+        with pytest.warns(CheckpointWarning, match=r"could not be saved \(No space left.*goes on"):
+            assert_same(tm.complete(data, resume=True, **place), whole)
+    assert {path: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
+    assert_same(tm.complete(data, resume=True, **place), whole)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, _ = RUNS["strengths"]
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    seen: list[tm.Moment] = []
+    for what in ("os.fsync", "pathlib.Path.mkdir"):
+        with monkeypatch.context() as sealed:
+            sealed.setattr(what, fail)
+            with pytest.raises(InputError, match=r"can be written to, got .*Read-only"):
+                tm.complete(data, checkpoint=tmp_path / "c", progress=seen.append)
+    assert not seen
+    assert not (tmp_path / "c").exists()
 
 
 def test_bad_places_are_refused(tmp_path: Path) -> None:

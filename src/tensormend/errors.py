@@ -8,6 +8,7 @@ from pathlib import Path
 
 __all__ = [
     "CheckpointError",
+    "CheckpointWarning",
     "DataWarning",
     "FileError",
     "InputError",
@@ -46,6 +47,10 @@ class MissingDependencyError(TensormendError, ImportError):
 
 class TensormendWarning(UserWarning):
     """Base of every warning issued by tensormend."""
+
+
+class CheckpointWarning(TensormendWarning):
+    """A checkpoint could not be saved; the run goes on without."""
 
 
 class DataWarning(TensormendWarning):

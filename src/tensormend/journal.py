@@ -6,19 +6,22 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from tensormend.algebra import Array
 from tensormend.errors import CheckpointError, InputError
-from tensormend.solve import Checkpoint, read_extra
-from tensormend.storage import check_folder, load_arrays, save_arrays
+from tensormend.solve import Checkpoint, read_extra, read_seconds, warn_unsaved
+from tensormend.storage import check_folder, hold, load_arrays, save_arrays
 
 __all__ = ["Journal", "Part"]
 
+HEAD, LOCK = "run.npz", "lock"
 WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
 
 
@@ -42,7 +45,11 @@ class Part:
         if self.done is None or self.running is None:
             return
         if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.every):
-            save_arrays(self.done, "part", arrays)
+            try:
+                save_arrays(self.done, "part", arrays)
+            except (OSError, InputError) as error:
+                warn_unsaved(self.done, error)
+                return
         self.running.unlink(missing_ok=True)
 
     def checkpoint(
@@ -59,6 +66,11 @@ class Part:
         is_there = self.running is not None and self.running.exists()
         return self.running if is_there else None
 
+    @property
+    def spent(self) -> float:
+        """Seconds that the run to go on from had taken."""
+        return 0.0 if self.resume is None else read_seconds(self.resume)
+
     def extra(self) -> dict[str, Array]:
         """Return what else was saved with the checkpoint to go on from."""
         return {} if self.resume is None else read_extra(self.resume)
@@ -69,12 +81,33 @@ class Journal:
     """Steps of a computation that is the same every time, numbered as they come.
 
     A step that is on file is not done again; one that was cut short goes on from its checkpoint.
-    Without a folder nothing is remembered.
+    Without a folder nothing is remembered. One run at a time may have a folder. A run that
+    fails before anything was saved leaves nothing behind.
     """
 
     folder: Path | None = None
     every: float = 5.0
     n_parts: int = 0
+    lock: BinaryIO | None = None
+    is_new: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(failed=error is not None)
+
+    def close(self, *, failed: bool) -> None:
+        """Leave the folder to others; a run that has failed at once leaves none."""
+        if self.lock is not None:
+            self.lock.close()
+        if self.folder is not None and self.is_new and failed and not _parts(self.folder):
+            _remove(self.folder)
 
     def part(self) -> Part:
         """Return the next step."""
@@ -103,6 +136,8 @@ class Journal:
         rng : its seed or generator; ``None`` with ``resume`` takes that of the journal
         resume : go on with a journal that is there; if there is none, begin
         every : seconds between saves
+
+        The folder belongs to the journal until it is closed, as by a ``with`` block.
         """
         if not every >= 0:
             raise InputError(f"seconds between saves must be 0 or more, got {every!r}")
@@ -113,18 +148,66 @@ class Journal:
         place = check_folder(folder)
         if place.exists() and not place.is_dir():
             raise InputError(f"a checkpoint must be a folder, got the file {place}; choose another")
-        head = place / "run.npz"
+        head = place / HEAD
         if head.exists() and not resume:
             raise CheckpointError(
                 f"{place} holds the checkpoint of another run; resume it, or remove it first"
             )
-        if head.exists():
-            return cls(place, every), _go_on(head, signature, rng)
-        generator = np.random.default_rng(rng)
-        place.mkdir(exist_ok=True)
-        state = np.array(_state_of(generator))
+        try:
+            place.mkdir(exist_ok=True)
+            lock = hold(place / LOCK)
+        except BlockingIOError as error:
+            raise CheckpointError(
+                f"{place} is in use by another run; wait for its end, or choose another folder"
+            ) from error
+        except OSError as error:
+            raise _cannot_write(place, error) from error
+        journal = cls(place, every, lock=lock, is_new=not head.exists())
+        try:
+            for left in place.glob(".*.npz.*.part"):  # of a run that was killed while it saved
+                left.unlink(missing_ok=True)
+            start = _begin if journal.is_new else _go_on
+            return journal, start(head, signature, rng)
+        except BaseException:
+            journal.close(failed=True)
+            raise
+
+
+def _cannot_write(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"a checkpoint must be a folder that can be written to, got {folder} ({error.strerror}); "
+        "choose another"
+    )
+
+
+def _parts(folder: Path) -> list[Path]:
+    return list(folder.glob("[0-9]*.npz"))
+
+
+def _remove(folder: Path) -> None:
+    """Take away a journal that nothing was written in, and the folder if nothing else is there."""
+    for name in (HEAD, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _begin(
+    head: Path, signature: str, rng: int | np.random.Generator | None
+) -> np.random.Generator:
+    """Write down which run a journal belongs to."""
+    if _parts(head.parent):
+        raise CheckpointError(
+            f"the checkpoint {head.parent} has lost its file {head.name}, which says whose it is; "
+            "remove it to start"
+        )
+    generator = np.random.default_rng(rng)
+    state = np.array(_state_of(generator))
+    try:
         save_arrays(head, "run", {"signature": np.array(signature), "rng": state})
-        return cls(place, every), generator
+    except OSError as error:
+        raise _cannot_write(head.parent, error) from error
+    return generator
 
 
 def _go_on(

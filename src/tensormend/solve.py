@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tensormend.algebra import Array, norm
-from tensormend.errors import CheckpointError, InputError
+from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
 from tensormend.operators import Operator
 from tensormend.problem import Problem
 from tensormend.result import Result, Row, Status, Trace
@@ -33,7 +33,9 @@ __all__ = [
     "Start",
     "State",
     "read_extra",
+    "read_seconds",
     "solve",
+    "warn_unsaved",
 ]
 
 
@@ -242,7 +244,7 @@ def solve(
     truth : the true tensor, for the error column and ``tol_error``
     holdout : an operator and measurements that the solver does not see
     callback : called with a `Progress` after every iteration, ends the run by returning true
-    checkpoint : save the run now and then, and at its end
+    checkpoint : save the run now and then, and at its end; a save that fails is a warning
     resume : path of a checkpoint to go on from
     spent : seconds already spent on preparing the problem
     """
@@ -279,10 +281,10 @@ def solve(
             if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
                 now = time.perf_counter()
                 if now - saved >= checkpoint.seconds:
-                    _save_run(checkpoint, run, problem, solver)
+                    _try_to_save(checkpoint, run, problem, solver)
                     saved = now
         if checkpoint is not None and ending[0] is not Status.DIVERGED:
-            _save_run(checkpoint, run, problem, solver)
+            _try_to_save(checkpoint, run, problem, solver)
     return _conclude(run, monitor, *ending, method=solver.name)
 
 
@@ -377,6 +379,29 @@ def _save_run(checkpoint: Checkpoint, run: _Run, problem: Problem, solver: Solve
         **_prefixed("extra.", {} if checkpoint.extra is None else checkpoint.extra()),
     }
     save_arrays(checkpoint.path, "checkpoint", arrays)
+
+
+def _try_to_save(checkpoint: Checkpoint, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
+    """Save a run, or say that it could not be done: a full disk must not end what runs."""
+    try:
+        _save_run(checkpoint, run, problem, solver)
+    except (OSError, InputError) as error:
+        warn_unsaved(checkpoint.path, error)
+
+
+def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
+    """Say that a checkpoint could not be saved."""
+    reason = getattr(error, "strerror", None) or error
+    warn_user(
+        f"the checkpoint {os.fspath(path)} could not be saved ({reason}); the run goes on, and "
+        "what was saved before stays; make room for it",
+        CheckpointWarning,
+    )
+
+
+def read_seconds(path: str | os.PathLike[str]) -> float:
+    """Return how long the run of a checkpoint had taken when it was saved."""
+    return float(_load_checkpoint(path)["trace.seconds"][-1])
 
 
 def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import InputError
 
-__all__ = ["UNREADABLE", "atomic_write", "check_folder", "load_arrays", "save_arrays"]
+__all__ = ["UNREADABLE", "atomic_write", "check_folder", "hold", "load_arrays", "save_arrays"]
 
 UNREADABLE = (
     OSError,
@@ -37,7 +38,32 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"the folder of {target} does not exist; create {target.parent} first")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"the folder of {target} cannot be written to; choose another")
     return target
+
+
+def hold(path: Path) -> BinaryIO:
+    """Open a file that nobody else can hold as long as it is open, or raise `BlockingIOError`.
+
+    However a process ends, the system lets go of what it held.
+    """
+    file = path.open("ab")
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        file.close()
+        raise BlockingIOError(f"{path} is held by another process") from error
+    except OSError:  # a file system that has no locks
+        pass
+    return file
 
 
 @contextmanager

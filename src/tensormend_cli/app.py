@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from tensormend_cli import bench, complete, demo, formats, inspect, reproduce, simulate
 from tensormend_cli.exits import MEANINGS, STOPPED, USAGE, explain
-from tensormend_cli.words import make_ending, say
+from tensormend_cli.words import make_ending, open_streams, put, say
 
 __all__ = ["COMMANDS", "EXAMPLES", "app", "main"]
 
@@ -81,7 +81,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        sys.stdout.write(f"tensormend {version('tensormend')}\n")
+        put(f"tensormend {version('tensormend')}\n")
         raise typer.Exit
 
 
@@ -105,10 +105,12 @@ def _begin(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``tensormend`` command and return its exit code."""
+    open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = get_command(app)
     try:
         code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
+        put("")  # what is still to be written to stdout
     except USAGE_ERRORS as error:
         program = " ".join(["tensormend", *(word for word in arguments[:1] if word in COMMANDS)])
         say(f"{' '.join(error.format_message().split())} (see {program} --help)")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from tensormend_cli.outputs import make_folder
+from tensormend_cli.words import put
 
 __all__ = ["EXAMPLES", "bench"]
 
@@ -103,10 +104,10 @@ def bench(
         raise InputError(f"--redraw takes a file of records, got {records}, which is not there")
     page = folder / "performance.md"
     write_page(records, page)
-    sys.stdout.write(f"records    {records}\npage       {page}\n")
+    put(f"records    {records}\npage       {page}\n")
     if write is not None:
         write_page(records, write, keep_records=True)
-        sys.stdout.write(f"written    {write}\n")
+        put(f"written    {write}\n")
 
 
 def _note(line: str) -> None:

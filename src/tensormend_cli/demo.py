@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from tensormend_cli.outputs import make_folder
 from tensormend_cli.parse import parse_rank
-from tensormend_cli.words import times
+from tensormend_cli.words import put, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,13 +81,13 @@ def demo(
         bands=pines.bands,
     )
     means = np.mean(pines.cube, axis=(0, 1), where=observed)
-    sys.stdout.write(_describe(pines.cube, observed, np.asarray(means), result))
-    sys.stdout.write(f"picture    {picture}\n")
+    put(_describe(pines.cube, observed, np.asarray(means), result))
+    put(f"picture    {picture}\n")
     page = folder / "indian-pines.html"
     tm.write_report(page, result, source="Indian Pines", code=CODE, overwrite=True)
-    sys.stdout.write(f"report     {page}\n")
+    put(f"report     {page}\n")
     for line in _write_files(folder, data):
-        sys.stdout.write(line)
+        put(line)
 
 
 def _write_files(folder: Path, data: TensorData) -> Iterator[str]:

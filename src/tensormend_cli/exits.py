@@ -33,6 +33,8 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, TensormendError):
         return sentence, USAGE
     if isinstance(error, OSError):
-        return sentence, DEFECT
+        what = error.filename if isinstance(error.filename, str) else "a file"
+        reason = error.strerror or sentence
+        return f"{what} could not be read or written: {reason}; check disk and permissions", DEFECT
     kind = type(error).__name__
     return f"a defect: {kind}: {sentence}; tensormend --debug shows where, please report", DEFECT

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from tensormend_cli.outputs import is_installed
+from tensormend_cli.words import put
 
 __all__ = ["EXAMPLES", "formats"]
 
@@ -22,4 +21,4 @@ def formats() -> None:
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        put("  ".join(cells).rstrip() + "\n")

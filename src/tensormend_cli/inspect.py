@@ -63,7 +63,8 @@ def inspect(
 
 def _suggest(source: Path, where: dict[str, Any]) -> str:
     """Write the command that completes the file."""
-    words = ["tensormend", "complete", str(source)]
+    name = str(source)
+    words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
     for name, value in where.items():
         words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
     return shlex.join([*words, "-o", f"filled{''.join(source.suffixes[-1:])}"])

@@ -227,7 +227,9 @@ Threads = Annotated[
 ]
 Seed = Annotated[
     int,
-    _option(help="Seed of all randomness; the same seed, the same file.", metavar="N", panel=RUN),
+    _option(
+        help="Seed of all randomness; the same seed, the same file.", metavar="N", min=0, panel=RUN
+    ),
 ]
 Strict = Annotated[
     bool,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Outputs", "check_format", "check_output", "check_source", "is_installed", "make_folder"]
 
+FOLDER = ".zarr"  # the one format whose files are folders
+
 
 @dataclass(frozen=True)
 class Outputs:
@@ -42,8 +44,8 @@ class Outputs:
         named = {"data": self.data, "model": self.model, "report": self.report}
         return {kind: path for kind, path in named.items() if path is not None}
 
-    def check(self) -> None:
-        """Refuse what could not be written in the end."""
+    def check(self, *sources: Path | None) -> None:
+        """Refuse what could not be written in the end, or would replace what is read."""
         from tensormend.errors import InputError
 
         if not self.paths:
@@ -51,7 +53,7 @@ class Outputs:
                 "there must be something to write, got none of -o, --model and --report; "
                 "for example -o filled.npy"
             )
-        if len({path.absolute() for path in self.paths.values()}) < len(self.paths):
+        if len({path.resolve() for path in self.paths.values()}) < len(self.paths):
             raise InputError("-o, --model and --report must be different files, got one name twice")
         for kind, end in (("model", ".npz"), ("report", ".html")):
             path = self.paths.get(kind)
@@ -59,7 +61,10 @@ class Outputs:
                 raise InputError(f"--{kind} must be a file whose name ends in {end}, got {path}")
         if self.data is not None:
             check_format(self.data)
+        read = {source.resolve() for source in sources if source is not None}
         for path in self.paths.values():
+            if path.resolve() in read:
+                raise InputError(f"an output must be another file than the data, got {path}")
             check_output(path, force=self.force)
 
     def check_size(self, data: TensorData, limit: float | None) -> None:
@@ -117,6 +122,8 @@ def check_output(path: Path, *, force: bool) -> None:
         raise InputError(f"the folder of {path} cannot be written to; choose another")
     if path.exists() and not force:
         raise InputError(f"{path} is there already; choose another name, or --force to replace it")
+    if path.is_dir() and path.suffix.lower() != FOLDER:
+        raise InputError(f"{path} must be a file, got the name of a folder; choose another name")
 
 
 def check_format(path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from tensormend_cli.words import duration, say
 
@@ -21,6 +21,7 @@ __all__ = ["View", "follow", "seconds_left"]
 
 LINE_SECONDS = 5.0  # between two lines of a log
 BAR_SECONDS = 0.05  # between two looks of the bar
+ECHO = 3  # columns left free for the ^C that a terminal shows, which else moves the bar on a line
 SOONEST, LEAST_SHARE = 1.0, 0.02  # seconds and share of the work from which on the rest can be told
 
 
@@ -42,11 +43,20 @@ def follow(*, quiet: bool, limit: float | None = None) -> Iterator[View]:
     """Follow a run on stderr, as it suits what stderr is."""
     if quiet:
         yield _Nothing()
-    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and _has_signs(sys.stderr):
         with _open_bar(limit) as bar:
             yield bar
     else:
         yield _Lines(limit)
+
+
+def _has_signs(stream: TextIO) -> bool:
+    """Tell whether a stream can show what a bar is made of."""
+    try:
+        "━⠋·…".encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def seconds_left(moment: Moment, limit: float | None) -> float:
@@ -140,7 +150,8 @@ class _Bar:
 
 @contextmanager
 def _open_bar(limit: float | None) -> Iterator[_Bar]:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.constrain import Constrain
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (
@@ -150,5 +161,10 @@ def _open_bar(limit: float | None) -> Iterator[_Bar]:
         TextColumn("{task.fields[numbers]}", markup=False),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+
+    class Bar(Progress):
+        def get_renderable(self) -> RenderableType:
+            return Constrain(super().get_renderable(), console.width - ECHO)
+
+    with Bar(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         yield _Bar(progress, progress.add_task("", total=None, numbers=""), limit)

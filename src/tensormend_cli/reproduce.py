@@ -12,7 +12,7 @@ import typer
 
 from tensormend_cli.exits import DEFECT, STOPPED
 from tensormend_cli.outputs import make_folder
-from tensormend_cli.words import say
+from tensormend_cli.words import put, say
 
 __all__ = ["EXAMPLES", "reproduce"]
 
@@ -70,16 +70,16 @@ def reproduce(
                 say("stopped; the same command goes on from here")
                 raise typer.Exit(STOPPED + signal.SIGINT) from None
             failures += summary.failures
-            sys.stdout.write(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
+            put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
         records = load_records(each, scale, folder)
         if not records:
-            sys.stdout.write(f"{each}: no records of scale {scale} in {folder}\n")
+            put(f"{each}: no records of scale {scale} in {folder}\n")
             continue
         for path in save_reproduction(each, records, folder):
-            sys.stdout.write(f"{each}: {path}\n")
+            put(f"{each}: {path}\n")
     if write is not None:
         write_report(write, folder, scale)
-        sys.stdout.write(f"page: {write}\n")
+        put(f"page: {write}\n")
     _tell_failures(failures, folder)
     raise typer.Exit(DEFECT if failures else 0)
 

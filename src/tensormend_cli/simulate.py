@@ -64,6 +64,8 @@ def simulate(
     Its factors are uniformly random, and its values have standard deviation 1.
     """
     paths = [out] if truth is None else [out, truth]
+    if truth is not None and truth.resolve() == out.resolve():
+        raise typer.BadParameter(f"OUT and --truth must be different files, got {out} twice")
     for path in paths:
         check_format(path)
         check_output(path, force=force)

@@ -233,10 +233,11 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             error = judge(run, now.x, strength)
         note = f"{place}, strength {strength:.2g}"
         search.watch.tell("search", now.row, note, holdout_error=error)
-        if search.is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
+        is_late = search.is_late  # asked once: time goes on
+        if is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
             cut_short.append(run.copy())
             judge(cut_short[0], now.x, strength)
-        return run.is_over or search.is_late
+        return run.is_over or is_late
 
     def judge(run: _Run, x: Tucker, strength: float) -> float:
         predicted = setup.predict(x)

@@ -106,7 +106,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
             trial.rank,
             start=choice.x,
             tol=1e-9,
-            max_seconds=_time_left(run, limit),
+            max_seconds=_time_for_fit(run, limit),
             callback=run.looks_on(f"rank {trial.rank}"),
             checkpoint=run.part.checkpoint(),
             resume=run.part.resume,
@@ -146,7 +146,7 @@ def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> t
         rounds=FIT_ROUNDS,
         balance=trial.balance,
     )
-    left = _time_left(run, limit)
+    left = _time_for_fit(run, limit)
     run.watch.expect(solver.n_path)
     result = solve(
         problem,
@@ -164,8 +164,14 @@ def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> t
     return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
 
 
+def _time_for_fit(run: Run, limit: float) -> float | None:
+    """Seconds that the last fit may take, with those it took before it was cut short."""
+    left = _time_left(run, limit)
+    return None if left is None else left + run.part.spent
+
+
 def _time_left(run: Run, limit: float) -> float | None:
-    """Seconds that the last fit may take, ``None`` without a limit."""
+    """Seconds until the last fit must end, ``None`` without a limit."""
     if math.isinf(limit):
         return None
     return max(FIT_SHARE * limit - (time.perf_counter() - run.watch.started), 0.0)

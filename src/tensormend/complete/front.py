@@ -90,9 +90,10 @@ def complete(
     threads : threads of the kernels, all cores by default
     progress : called with a `Moment` after every iteration and every model that was judged; a true
         return value ends the run with the best there is
-    checkpoint : a folder to remember the run in, so that it can go on after any end
-    resume : go on with the run in that folder, to the same result as if it had never ended; the
-        time limit counts anew
+    checkpoint : a folder to remember the run in, so that it can go on after any end; one run at a
+        time may use it
+    resume : go on with the run in that folder, to the same result as if it had never ended. The
+        time limit counts anew and may be another, as may ``threads``; all else is as it was
     save_every : seconds between saves
     options : for a given rank, as for `recover`
 
@@ -130,29 +131,32 @@ def complete(
         journal, rng = begin({"method": method, "center": center, "holdout": share})
         limit = math.inf if max_seconds is None else max_seconds
         places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
-        choice = choose_model(
-            Entries(places, known.values, known.shape),
-            preprocessing=preprocessing,
-            method=method,
-            center=center,
-            holdout=share,
-            max_seconds=SEARCH_SHARE * limit,
-            rng=rng,
-            threads=threads,
-            watch=watch,
-            journal=journal,
-        )
-        if choice.is_cut_short:
-            journal = Journal()  # this fit is not the one that a resumed run comes to
-        run = Run(known, preprocessing, rng, watch, journal.part(), threads)
-        return fit_choice(run, choice, limit)
+        with journal:
+            choice = choose_model(
+                Entries(places, known.values, known.shape),
+                preprocessing=preprocessing,
+                method=method,
+                center=center,
+                holdout=share,
+                max_seconds=SEARCH_SHARE * limit,
+                rng=rng,
+                threads=threads,
+                watch=watch,
+                journal=journal,
+            )
+            # the fit to a search that was cut short is not the one that a resumed run comes to
+            part = Journal().part() if choice.is_cut_short else journal.part()
+            run = Run(known, preprocessing, rng, watch, part, threads)
+            return fit_choice(run, choice, limit)
     rank = as_rank(rank, known.shape)
     check_cost(rank_cost(known, rank, method, threads), memory_limit)
     preprocessing = replace(preprocessing, center=False if center == "auto" else center)
-    settings = {"method": method, "max_seconds": max_seconds, **options}
-    journal, rng = begin({"rank": rank, "holdout": holdout, **settings})
-    run = Run(known, preprocessing, rng, watch, journal.part(), threads)
-    return fit_rank(run, rank, holdout, settings)
+    settings = {"method": method, **options}
+    decisive = {name: value for name, value in settings.items() if name != "callback"}
+    journal, rng = begin({"rank": rank, "holdout": holdout, **decisive})
+    with journal:
+        run = Run(known, preprocessing, rng, watch, journal.part(), threads)
+        return fit_rank(run, rank, holdout, {"max_seconds": max_seconds, **settings})
 
 
 def estimate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -20,7 +20,7 @@ from tensormend.solve import Callback, Progress
 
 __all__ = ["KnownSampling", "Run", "sign"]
 
-PLAIN_TYPES = (str, int, float, bool, tuple, type(None))
+PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +62,33 @@ class Run:
 
 def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> str:
     """Describe a run by what its result depends on."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (known.indices, known.values):
-        digest.update(np.ascontiguousarray(array).data)
     words = ", ".join(f"{name} {_say(value)}" for name, value in sorted(settings.items()))
     return (
         f"tensormend {version('tensormend')}, {words}, {preprocessing}, {known.values.dtype} data "
-        f"of shape {known.shape}, {digest.hexdigest()}"
+        f"of shape {known.shape}, {_digest(known.indices, known.values)}"
     )
 
 
 def _say(value: Any) -> str:
-    return repr(value) if isinstance(value, PLAIN_TYPES) else type(value).__qualname__
+    """Describe a setting, arrays and records by what they hold."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} array of shape {value.shape}, {_digest(value)}"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_say, value))})"
+    name = type(value).__qualname__
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = (f"{part.name} {_say(getattr(value, part.name))}" for part in fields(value))
+        return f"{name}({', '.join(parts)})"
+    return repr(value) if isinstance(value, PLAIN_TYPES) else name
+
+
+def _digest(*arrays: Array) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 class KnownSampling(Sampling):
