@@ -36,6 +36,8 @@ ROOMS = [
     "steps",
     "result",
     "stopping",
+    "contract",
+    "checkpoint",
     "solve",
     "journal",
     "solvers",

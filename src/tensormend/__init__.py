@@ -12,9 +12,11 @@ from tensormend import (
     testing,
     theory,
 )
+from tensormend.checkpoint import Checkpoint
 from tensormend.choose import Moment, Trial
 from tensormend.complete import complete, estimate
 from tensormend.completion import Completion
+from tensormend.contract import Solver
 from tensormend.inspection import Inspection, inspect
 from tensormend.io import load, save
 from tensormend.known import TensorData
@@ -24,7 +26,7 @@ from tensormend.problem import Problem
 from tensormend.recover import recover
 from tensormend.report import write_report
 from tensormend.result import Result, Row, Status, Trace
-from tensormend.solve import Checkpoint, Progress, Solver, solve
+from tensormend.solve import Progress, solve
 from tensormend.stopping import Stop
 from tensormend.truncate import sthosvd, thosvd
 from tensormend.trust import Trust

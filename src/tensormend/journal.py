@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from tensormend.algebra import Array
+from tensormend.checkpoint import Checkpoint, read_extra, read_seconds, warn_unsaved
 from tensormend.errors import CheckpointError, InputError
-from tensormend.solve import Checkpoint, read_extra, read_seconds, warn_unsaved
 from tensormend.storage import check_folder, hold, load_arrays, save_arrays
 
 __all__ = ["Journal", "Part"]

@@ -11,13 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from tensormend.algebra import Array, as_rank
+from tensormend.checkpoint import Checkpoint
+from tensormend.contract import Ordered, Solver
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.fibres import choose_modes
 from tensormend.initial import corrected_start, random_start, spectral_start
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.result import Result
-from tensormend.solve import Callback, Checkpoint, Ordered, Solver, Start, solve
+from tensormend.solve import Callback, Start, solve
 from tensormend.solvers import (
     RBB,
     RCG,

@@ -2,99 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from tensormend.algebra import Array, norm
-from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
+from tensormend.checkpoint import Checkpoint, RunSoFar, load_run, save_run
+from tensormend.contract import Solver, State
+from tensormend.errors import InputError
 from tensormend.operators import Operator
 from tensormend.problem import Problem
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.stopping import Stop
-from tensormend.storage import check_folder, load_arrays, save_arrays
+from tensormend.storage import check_folder
 from tensormend.tucker import Tucker
 
-__all__ = [
-    "Callback",
-    "Checkpoint",
-    "Ordered",
-    "Progress",
-    "Solver",
-    "Start",
-    "State",
-    "read_extra",
-    "read_seconds",
-    "solve",
-    "warn_unsaved",
-]
-
+__all__ = ["Callback", "Progress", "Start", "solve"]
 
 FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
-
-
-class State(Protocol):
-    """What a solver carries from one iteration to the next: a value, never changed in place.
-
-    The iterate comes evaluated, so that its residual is computed once, and has orthonormal
-    factors. A state may also have ``notes`` for the result, and a true ``is_finished`` ends the
-    run.
-    """
-
-    @property
-    def x(self) -> Tucker:
-        """The iterate."""
-
-    @property
-    def loss(self) -> float:
-        """``||A(x) - y||^2 / 2`` of the iterate."""
-
-    @property
-    def step_size(self) -> float:
-        """The step that led here; NaN for the start."""
-
-
-S = TypeVar("S", bound=State)
-
-
-class Solver(Protocol[S]):
-    """A method: a frozen record of settings with a name and pure functions."""
-
-    name: ClassVar[str]
-
-    def init(self, problem: Problem, x0: Tucker | None) -> S:
-        """Return the state at a start; ``None`` is the method's own spectral start."""
-        ...
-
-    def step(self, problem: Problem, state: S) -> S:
-        """Return the state after one iteration; the argument is left as it is."""
-        ...
-
-    def save(self, state: S) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
-        ...
-
-    def load(self, problem: Problem, arrays: Mapping[str, Array]) -> S:
-        """Return the state that `save` was given, bit for bit."""
-        ...
-
-
-@runtime_checkable
-class Ordered(Protocol):
-    """A solver that takes the modes in an order: sampled entries are stored along the first."""
-
-    def modes(self, problem: Problem) -> tuple[int, ...]:
-        """Return the processing order of the modes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -111,31 +43,6 @@ Start = Callable[[Problem], Tucker]
 
 Callback = Callable[[Progress], bool | None]
 """Called after every iteration; a true return value ends the run."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where and how often to save a run, so that it can be resumed bit for bit.
-
-    Attributes
-    ----------
-    path : the file
-    every : iterations between saves, at least
-    seconds : time between saves, at least
-    extra : returns arrays to save beside the run, for what a callback gathers; `read_extra` gives
-        them back
-    """
-
-    path: str | os.PathLike[str]
-    every: int = 10
-    seconds: float = 0.0
-    extra: Callable[[], Mapping[str, Array]] | None = None
-
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise InputError(f"a checkpoint is saved every 1 iteration or more, got {self.every}")
-        if not self.seconds >= 0:
-            raise InputError(f"a checkpoint is saved every 0 seconds or more, got {self.seconds}")
 
 
 class _BlasLimit:
@@ -206,19 +113,9 @@ class _Monitor:
         return Row(seconds, loss, residual, state.step_size, change, holdout_error, error)
 
 
-@dataclass
-class _Run:
-    """The loop's own variables; what a checkpoint holds beside the state."""
-
-    state: Any
-    rows: list[Row]
-    best: Tucker
-    best_row: int
-
-
 def solve(
     problem: Problem,
-    solver: Solver[S],
+    solver: Solver[Any],
     x0: Tucker | Start | None = None,
     *,
     stop: Stop | None = None,
@@ -265,7 +162,7 @@ def solve(
         if resume is None:
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
-            run, ending = _load_run(resume, problem, inside, solver), None
+            run, ending = load_run(resume, problem, inside, solver), None
             wall -= run.rows[-1].seconds
         ending = ending or stop.check(run.rows, time.perf_counter() - wall) or _finished(run)
         while ending is None:
@@ -281,10 +178,10 @@ def solve(
             if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
                 now = time.perf_counter()
                 if now - saved >= checkpoint.seconds:
-                    _try_to_save(checkpoint, run, problem, solver)
+                    save_run(checkpoint, run, problem, solver)
                     saved = now
         if checkpoint is not None and ending[0] is not Status.DIVERGED:
-            _try_to_save(checkpoint, run, problem, solver)
+            save_run(checkpoint, run, problem, solver)
     return _conclude(run, monitor, *ending, method=solver.name)
 
 
@@ -295,7 +192,7 @@ def _begin(
     x0: Tucker | Start | None,
     monitor: _Monitor,
     spent: float,
-) -> tuple[_Run, tuple[Status, str] | None]:
+) -> tuple[RunSoFar, tuple[Status, str] | None]:
     """Make the first state; where that fails, stand at zero and say so."""
     clock = time.perf_counter()
     try:
@@ -306,12 +203,12 @@ def _begin(
         state = solver.init(inside, x0)
         row = monitor.row(state, None, None, spent + time.perf_counter() - clock)
         if np.isfinite(row.residual):
-            return _Run(state, [row], state.x, 0), None
+            return RunSoFar(state, [row], state.x, 0), None
         trouble = f"the relative residual is {row.residual}"
     except np.linalg.LinAlgError as error:
         trouble = str(error)
     row = Row(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
-    return _Run(None, [row], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
+    return RunSoFar(None, [row], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
 
 
 def _zero(problem: Problem) -> Tucker:
@@ -321,7 +218,7 @@ def _zero(problem: Problem) -> Tucker:
 
 
 def _advance(
-    run: _Run, problem: Problem, solver: Solver[Any], monitor: _Monitor
+    run: RunSoFar, problem: Problem, solver: Solver[Any], monitor: _Monitor
 ) -> tuple[Status, str] | None:
     clock = time.perf_counter()
     try:
@@ -336,13 +233,13 @@ def _advance(
     return None
 
 
-def _finished(run: _Run) -> tuple[Status, str] | None:
+def _finished(run: RunSoFar) -> tuple[Status, str] | None:
     if not getattr(run.state, "is_finished", False):
         return None
     return Status.FINISHED, f"after {len(run.rows) - 1} iterations"
 
 
-def _conclude(run: _Run, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
+def _conclude(run: RunSoFar, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
     keep_last = status in (Status.CONVERGED, Status.FINISHED, Status.STOPPED)
     row = run.rows[-1 if keep_last else run.best_row]
     return Result(
@@ -356,95 +253,3 @@ def _conclude(run: _Run, monitor: _Monitor, status: Status, detail: str, method:
         method=method,
         notes=getattr(run.state, "notes", ()),
     )
-
-
-# checkpoints
-
-
-def _signature(problem: Problem, solver: Solver[Any]) -> str:
-    """Describe a run; the operator is told apart by the loss it gives, see `_load_run`."""
-    settings = repr(solver) if is_dataclass(solver) else type(solver).__qualname__
-    digest = hashlib.sha256(problem.y.tobytes()).hexdigest()[:16]
-    operator = f"{type(problem.operator).__qualname__} of shape {problem.shape}"
-    return f"{settings}, rank {problem.rank}, {operator}, {problem.dtype} data {digest}"
-
-
-def _save_run(checkpoint: Checkpoint, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
-    arrays = {
-        "signature": np.array(_signature(problem, solver)),
-        "best_row": np.array(run.best_row),
-        **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
-        **_prefixed("state.", solver.save(run.state)),
-        **_prefixed("best.", run.best.as_arrays()),
-        **_prefixed("extra.", {} if checkpoint.extra is None else checkpoint.extra()),
-    }
-    save_arrays(checkpoint.path, "checkpoint", arrays)
-
-
-def _try_to_save(checkpoint: Checkpoint, run: _Run, problem: Problem, solver: Solver[Any]) -> None:
-    """Save a run, or say that it could not be done: a full disk must not end what runs."""
-    try:
-        _save_run(checkpoint, run, problem, solver)
-    except (OSError, InputError) as error:
-        warn_unsaved(checkpoint.path, error)
-
-
-def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
-    """Say that a checkpoint could not be saved."""
-    reason = getattr(error, "strerror", None) or error
-    warn_user(
-        f"the checkpoint {os.fspath(path)} could not be saved ({reason}); the run goes on, and "
-        "what was saved before stays; make room for it",
-        CheckpointWarning,
-    )
-
-
-def read_seconds(path: str | os.PathLike[str]) -> float:
-    """Return how long the run of a checkpoint had taken when it was saved."""
-    return float(_load_checkpoint(path)["trace.seconds"][-1])
-
-
-def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Return the arrays that a checkpoint holds beside the run."""
-    return _unprefixed("extra.", _load_checkpoint(path))
-
-
-def _load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) -> _Run:
-    arrays = _load_checkpoint(path)
-    expected, found = _signature(problem, solver), str(arrays.get("signature"))
-    if found != expected:
-        raise CheckpointError(
-            f"the checkpoint {path} belongs to another run; expected: {expected}; found: {found}; "
-            "resume with the same data, rank, method and step (and rng, for a random hold-out)"
-        )
-    columns = _unprefixed("trace.", arrays)
-    rows = [
-        Row(**{name: float(values[k]) for name, values in columns.items()})
-        for k in range(len(columns["loss"]))
-    ]
-    state = solver.load(inside, _unprefixed("state.", arrays))
-    loss = float(state.loss) * problem.unit * problem.unit
-    if loss != rows[-1].loss:
-        raise CheckpointError(
-            f"the checkpoint {path} has loss {rows[-1].loss}, but its iterate gives {loss} on this "
-            "problem; the operator has changed"
-        )
-    best = Tucker.from_arrays(_unprefixed("best.", arrays))
-    return _Run(state, rows, best, int(arrays["best_row"]))
-
-
-def _load_checkpoint(path: Any) -> dict[str, Array]:
-    if not Path(path).exists():
-        raise CheckpointError(f"the checkpoint {path} does not exist; start without resume")
-    try:
-        return load_arrays(path, "checkpoint")
-    except InputError as error:
-        raise CheckpointError(str(error)) from error
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _unprefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

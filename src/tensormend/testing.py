@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from tensormend.algebra import Array, gaussian, norm
+from tensormend.checkpoint import Checkpoint
+from tensormend.contract import Solver
 from tensormend.errors import TensormendError
 from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.operators import Operator, Sampling
 from tensormend.problem import Problem
 from tensormend.simulate import random_tucker
-from tensormend.solve import Checkpoint, Solver, solve
+from tensormend.solve import solve
 from tensormend.stopping import Stop
 from tensormend.truncate import SparsePlusTucker, panel_svd
 from tensormend.tucker import Tucker

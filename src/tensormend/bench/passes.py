@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from tensormend.algebra import Array
 from tensormend.bench.cases import Given
+from tensormend.contract import Ordered
 from tensormend.initial import corrected_start
 from tensormend.operators import Sampling
 from tensormend.problem import Problem
 from tensormend.recover import METHODS
-from tensormend.solve import Ordered
 from tensormend.tucker import Tucker
 
 __all__ = ["read_seconds", "time_passes"]

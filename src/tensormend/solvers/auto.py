@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensormend.algebra import Array
+from tensormend.contract import Solver, State
 from tensormend.initial import corrected_start
 from tensormend.problem import Problem
-from tensormend.solve import Solver, State
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
 
