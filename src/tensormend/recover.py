@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ from tensormend.stopping import Stop
 from tensormend.truncate import as_order
 from tensormend.tucker import Tucker, degrees_of_freedom
 
-__all__ = ["METHODS", "recover"]
+__all__ = ["METHODS", "recover", "warn_about_unseen"]
 
 METHODS: dict[str, Any] = {
     cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD, Shrink)
@@ -45,6 +45,7 @@ METHODS: dict[str, Any] = {
 """Solver classes by the name that `recover` and `complete` take."""
 
 STARTS = ("spectral", "corrected", "random")
+N_NAMED = 5  # slices that a warning names
 
 
 def recover(
@@ -288,13 +289,23 @@ def _warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
         )
     if not isinstance(problem.operator, Sampling):
         return
-    for k, n in enumerate(problem.shape):
-        empty = problem.operator.fibres.unseen(k)
+    unseen = [problem.operator.fibres.unseen(k) for k in range(len(problem.shape))]
+    warn_about_unseen(problem.shape, unseen, problem.operator.describe, "arbitrary")
+
+
+def warn_about_unseen(
+    shape: Sequence[int],
+    unseen: Sequence[Array],
+    describe: Callable[[int, Sequence[int]], tuple[str, str]],
+    what: str,
+) -> None:
+    """Name the slices of each mode without any observation, and what is filled in there."""
+    for k, (n, empty) in enumerate(zip(shape, unseen, strict=True)):
         if len(empty):
-            mode, shown = problem.operator.describe(k, empty[:5].tolist())
-            more = ", ..." if len(empty) > 5 else ""
+            mode, shown = describe(k, empty[:N_NAMED].tolist())
+            more = ", ..." if len(empty) > N_NAMED else ""
             warn_user(
                 f"{mode} has no observation at all at {shown}{more} ({len(empty)} of {n}); "
-                "what is filled in there is arbitrary",
+                f"what is filled in there is {what}",
                 DataWarning,
             )

@@ -22,10 +22,10 @@ from tensormend.choose import (
 from tensormend.complete.run import KnownSampling, Run
 from tensormend.completion import Completion, Judged
 from tensormend.cost import Cost, dense_cost, estimate_cost
-from tensormend.errors import DataWarning, InputError, warn_user
+from tensormend.errors import InputError
 from tensormend.holdout import MAX_FOLDS
 from tensormend.known import Known
-from tensormend.recover import recover
+from tensormend.recover import recover, warn_about_unseen
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import solve
 from tensormend.solvers.shrink import effective_freedom
@@ -137,7 +137,9 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
 def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> tuple[Result, float]:
     """Shrink once more with all entries; return the fit and its degrees of freedom."""
     trial = choice.trial
-    _warn_about_unseen(run.known)
+    counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
+    unseen = [np.flatnonzero(count == 0) for count in counts]
+    warn_about_unseen(entries.shape, unseen, run.known.kind.describe, "little more than a mean")
     problem = make_problem(entries, run.threads)
     solver = replace(
         PLAIN,
@@ -175,20 +177,6 @@ def _time_left(run: Run, limit: float) -> float | None:
     if math.isinf(limit):
         return None
     return max(FIT_SHARE * limit - (time.perf_counter() - run.watch.started), 0.0)
-
-
-def _warn_about_unseen(known: Known) -> None:
-    """Name the slices without any entry."""
-    for k, n in enumerate(known.shape):
-        unseen = np.flatnonzero(np.bincount(known.indices[:, k], minlength=n) == 0)
-        if len(unseen):
-            mode, places = known.kind.describe(k, unseen[:5].tolist())
-            more = ", ..." if len(unseen) > 5 else ""
-            warn_user(
-                f"{mode} has no observation at all at {places}{more} ({len(unseen)} of {n}); "
-                "what is filled in there is little more than a mean",
-                DataWarning,
-            )
 
 
 def _nothing_to_fit(x: Tucker) -> Result:
