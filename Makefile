@@ -55,6 +55,7 @@ clean:
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
+	@echo "installing into .venv, which takes a few minutes the first time"
 	$(PYTHON) -m venv .venv
 
 # the stamps follow what is compiled; Python sources are read in place

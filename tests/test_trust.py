@@ -564,3 +564,16 @@ def test_a_mask_of_held_out_entries_will_do() -> None:
     mask[plain["held"]] = True
     by_mask: Trust = judge(**(plain | {"held": mask}))
     assert by_mask.rmse == judge(**plain).rmse
+
+
+def test_fibres_that_were_never_seen_are_remarked() -> None:
+    truth = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).dense()
+    data = np.where(np.random.default_rng(1).random(truth.shape) < 0.7, truth, np.nan)
+    whole = tm.complete(data, 2, holdout=0.1, rng=0).trust
+    assert whole.worst_mode is None
+    assert whole.remark == ""
+    data[2, 3] = data[4, 5] = np.nan
+    trust = tm.complete(data, 2, holdout=0.1, rng=0).trust
+    assert trust.worst_mode == 2
+    assert trust.remark.startswith("2 of 72 fibres along mode 2 hold no observation at all")
+    assert trust.remark in str(trust)

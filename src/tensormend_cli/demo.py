@@ -97,7 +97,8 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
     import tensormend as tm
     from tensormend.errors import MissingDependencyError
 
-    grey = np.rint(255 * (data.values - data.values.min()) / np.ptp(data.values)).astype(np.uint8)
+    low, high = (end(data.values, axis=(0, 1)) for end in (np.min, np.max))  # of every band
+    grey = np.rint(255 * (data.values - low) / (high - low)).astype(np.uint8)
     frames = tm.TensorData(
         np.moveaxis(grey, 2, 0),
         known=None if data.known is None else np.moveaxis(data.known, 2, 0),

@@ -26,6 +26,8 @@ def describe(
     for reason in trust.reasons:
         yield "", f"- {reason}"
     yield from _describe_error(trust)
+    if trust.remark:
+        yield "mind", trust.remark
     yield (
         "model",
         result.notes[0] if result.path else f"Rank {times(result.x.rank)}, {result.method}.",

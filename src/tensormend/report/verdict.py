@@ -72,12 +72,13 @@ def _explain_error(trust: Trust) -> list[str]:
 
 def _list_facts(trust: Trust) -> dict[str, str]:
     each = trust.n_entries / trust.degrees_of_freedom if trust.degrees_of_freedom else math.inf
-    return {
+    facts = {
         "Entries that were fitted": f"{trust.n_entries:,}",
         "Entries per degree of freedom": number(each),
         "Noise in the residuals": number(trust.noise),
         "Slices never seen": str(sum(map(len, trust.unseen_slices))),
     }
+    return {**facts, "Fibres never seen": escape(trust.remark)} if trust.remark else facts
 
 
 def _width(value: float, largest: float) -> str:

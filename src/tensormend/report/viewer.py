@@ -15,7 +15,8 @@ __all__ = ["describe_curve", "describe_image"]
 def describe_image(result: Completion, view: View, modes: Sequence[Mode]) -> dict[str, str]:
     """Return what the page says about its images."""
     row, column = (modes[k] for k in view.shown[:2])
-    notes = [f"{sentence(row.name)} goes down, {column.name} to the right."]
+    way = "up" if row.points_up else "down"
+    notes = [f"{sentence(row.name)} goes {way}, {column.name} to the right."]
     if len(view.shown) == 3:
         notes.append(
             f"{sentence(modes[view.shown[2]].name)} is shown in colour; where some channels are "
@@ -26,7 +27,7 @@ def describe_image(result: Completion, view: View, modes: Sequence[Mode]) -> dic
         "image_sliders": _sliders("image", view, modes),
         "image_note": escape(" ".join(notes)),
         "image_class": "spatial" if is_spatial(view, modes) else "table",
-        "image_up": "up" if row.points_up else "down",
+        "image_up": way,
         "image_shared": "" if view.differ else "checked",
         "image_several": "" if view.others else "hidden",
     }

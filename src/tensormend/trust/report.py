@@ -77,6 +77,27 @@ class Trust:
         """What to call the error."""
         return "in-sample error" if self.seen else "held-out error"
 
+    @property
+    def worst_mode(self) -> int | None:
+        """The mode along which the largest share of fibres was never seen; ``None`` if all were."""
+        shares = [count / self._n_fibres(k) for k, count in enumerate(self.n_unseen_fibres)]
+        return int(np.argmax(shares)) if any(shares) else None
+
+    @property
+    def remark(self) -> str:
+        """What to know about fibres without any observation, ``""`` if there is none."""
+        k = self.worst_mode
+        if k is None:
+            return ""
+        count, of = self.n_unseen_fibres[k], self._n_fibres(k)
+        return (
+            f"{count:,} of {of:,} fibres along {self.names[k]} hold no observation at all; what is "
+            "filled in there follows from the other modes alone."
+        )
+
+    def _n_fibres(self, mode: int) -> int:
+        return math.prod(len(share) for k, share in enumerate(self.observed_share) if k != mode)
+
     def __repr__(self) -> str:
         return (
             f"Trust({self.verdict.name}: error {self.rmse:.3g} ± {self.standard_error:.2g}, "
@@ -86,7 +107,8 @@ class Trust:
     def __str__(self) -> str:
         title = self.verdict.name.replace("_", " ").capitalize()
         lines = [f"{title}. {self.verdict.value}", *(f"- {reason}" for reason in self.reasons)]
-        return "\n".join([*lines, "", *_describe_error(self), "", *_tabulate(self)])
+        words = [*_describe_error(self), *([self.remark] if self.remark else [])]
+        return "\n".join([*lines, "", *words, "", *_tabulate(self)])
 
 
 def _describe_error(trust: Trust) -> list[str]:
