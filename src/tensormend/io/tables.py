@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tensormend.known.columns import choose_columns, refuse_fractions
 __all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
 
 CHUNK = 4 * 2**20  # bytes of text that are parsed at a time
+ROOM = 8  # bytes of memory that a byte of text may come to; rows of short labels come to six
 
 
 def _arrow(module: str) -> Any:
@@ -81,44 +81,49 @@ def _read_text(path: Path, layout: Layout, limit: float | None) -> tuple[list[An
     pyarrow = _arrow("")
     try:
         try:
-            batches = list(_batches(path, layout, limit, newlines=False))
+            table = _read_rows(path, layout, limit, newlines=False)
         except pyarrow.ArrowInvalid:  # a quoted field may hold the end of a line
-            batches = list(_batches(path, layout, limit, newlines=True))
+            table = _read_rows(path, layout, limit, newlines=True)
     except pyarrow.ArrowInvalid as error:
         raise find_fault(path, layout) or error from error
-    if not sum(batch.num_rows for batch in batches):
+    if not table.num_rows:
         raise FileError(f"{path} must hold at least one known entry, found none")
-    table = pyarrow.Table.from_batches(batches).unify_dictionaries()
+    table = table.unify_dictionaries()
     values = table.column(layout.value).to_numpy()
     return [table.column(name) for name in layout.modes], values
 
 
-def _batches(path: Path, layout: Layout, limit: float | None, *, newlines: bool) -> Iterator[Any]:
+def _read_rows(path: Path, layout: Layout, limit: float | None, *, newlines: bool) -> Any:
+    """Read a table by all threads, or piece by piece where its size is not known to fit."""
     pyarrow, arrow_csv = _arrow(""), _arrow("csv")
     label = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     types = dict.fromkeys(layout.modes, label) | {layout.value: pyarrow.float64()}
-    reader = arrow_csv.open_csv(
-        pyarrow.input_stream(str(path)),  # which tells compression from the name
-        read_options=arrow_csv.ReadOptions(
+    ways = {
+        "read_options": arrow_csv.ReadOptions(
             block_size=CHUNK, column_names=list(layout.columns), skip_rows=layout.n_header
         ),
-        parse_options=arrow_csv.ParseOptions(
+        "parse_options": arrow_csv.ParseOptions(
             delimiter=layout.delimiter, newlines_in_values=newlines
         ),
-        convert_options=arrow_csv.ConvertOptions(
+        "convert_options": arrow_csv.ConvertOptions(
             column_types=types,
             include_columns=[*layout.modes, layout.value],
             null_values=NULLS,
             decimal_point=layout.decimal,
         ),
-    )
-    n_bytes = 0
-    with reader:
+    }
+    stream = pyarrow.input_stream(str(path))  # which tells compression from the name
+    is_packed = path.name.lower().endswith(".gz")
+    if not is_packed and (limit is None or ROOM * path.stat().st_size <= limit):
+        return arrow_csv.read_csv(stream, **ways)
+    batches, n_bytes = [], 0
+    with arrow_csv.open_csv(stream, **ways) as reader:
         for batch in reader:
             # codes and values come as they are counted here; indices take twice the codes
             n_bytes += batch.nbytes + 8 * batch.num_rows * len(layout.modes)
             _check_size(path, n_bytes, limit)
-            yield batch
+            batches.append(batch)
+    return pyarrow.Table.from_batches(batches)
 
 
 def _decode(path: Path, column: Any, limit: float | None) -> Column:
