@@ -56,4 +56,4 @@ def test_it_is_there_only_when_imported() -> None:
 def test_without_xarray_the_extra_is_named() -> None:
     error = run("import sys; sys.modules['xarray'] = None; import tensormend.accessor")
     assert "MissingDependencyError" in error
-    assert "pip install tensormend[labelled]" in error
+    assert "pip install 'tensormend[labelled]'" in error

@@ -106,7 +106,7 @@ def test_missing_matplotlib_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["demo", "--out", str(tmp_path / "never")]) == 2
-    assert "pip install tensormend[plot]" in capsys.readouterr().err
+    assert "pip install 'tensormend[plot]'" in capsys.readouterr().err
     assert not (tmp_path / "never").exists()
 
 

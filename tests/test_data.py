@@ -79,6 +79,19 @@ def test_integers_with_holes_become_numbers_with_nan() -> None:
         data.hide(np.ones(4, bool))
 
 
+def test_it_is_described_in_one_line() -> None:
+    data = TensorData(np.ones((2, 5)), names=("row", "band"), name="radiance")
+    assert repr(data) == "TensorData(radiance: row 2 x band 5, float64, 100% known)"
+    hidden = np.zeros((2, 5), bool)
+    hidden[0, :3] = True
+    assert repr(data.hide(hidden)) == "TensorData(radiance: row 2 x band 5, float64, 70% known)"
+    sparse = TensorData(np.ones(1, "f4"), indices=np.zeros((1, 2), int), sizes=(20, 30))
+    assert repr(sparse) == "TensorData(20 x 30, float32, 0.17% known)"
+    almost = np.ones((1000, 1))
+    almost[0] = np.nan
+    assert repr(TensorData(almost)) == "TensorData(1000 x 1, float64, over 99% known)"
+
+
 # values that stand for unknown, and masks
 
 

@@ -331,5 +331,5 @@ def test_randomness_of_every_sort(make: Any) -> None:
 def test_without_scikit_learn_the_extra_is_named() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import tensormend.estimator"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    assert "pip install tensormend[sklearn]" in run.stderr
+    assert "pip install 'tensormend[sklearn]'" in run.stderr
     assert "MissingDependencyError" in run.stderr

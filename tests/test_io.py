@@ -16,6 +16,7 @@ from cases import FILES
 from damage import digest, try_all, write_damaged
 from tensormend.errors import FileError, InputError, MemoryLimitError, MissingDependencyError
 from tensormend.io import FORMATS, files, find_format
+from tensormend.io.base import Format
 from tensormend.known import TensorData
 
 SUFFIXES = [end for form in FORMATS for end in form.suffixes]
@@ -108,13 +109,26 @@ def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
 
 
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.is_lossy])
+def test_a_mask_that_loses_its_zeros_is_refused(form: Format, tmp_path: Path) -> None:
+    np.save(tmp_path / "whole.npy", np.ones((4, 4)))
+    for suffix in form.suffixes:
+        with pytest.raises(InputError, match=rf"zeros stay zeros.*{form.name}.*\.png or \.npy"):
+            tm.load(tmp_path / "whole.npy", mask=tmp_path / f"mask{suffix}")  # not even looked for
+
+
+def test_formats_that_are_not_exact_are_lossy() -> None:
+    inexact = {end for end in SUFFIXES if FILES[end].tol > 0}
+    assert inexact == {end for form in FORMATS if form.is_lossy for end in form.suffixes}
+
+
 # files that are there whole, or not at all
 
 
 @every_suffix
 def test_a_file_is_not_overwritten_unasked(suffix: str, tmp_path: Path) -> None:
     path = write(tmp_path, suffix)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match=r"is there already; .* give overwrite=True"):
         tm.save(path, FILES[suffix].make())
     tm.save(path, FILES[suffix].make(), overwrite=True)
     assert [part.name for part in tmp_path.iterdir()] == [path.name]
@@ -194,8 +208,28 @@ def test_a_library_that_is_missing_is_named(
 
     monkeypatch.setattr(importlib, "import_module", fail)
     for call in (lambda: tm.load(path), lambda: tm.save(path, data, overwrite=True)):
-        with pytest.raises(MissingDependencyError, match=rf"tensormend\[{extra}\]"):
+        with pytest.raises(MissingDependencyError, match=rf"needs \w+,.*'tensormend\[{extra}\]'"):
             call()
+
+
+def test_without_xarray_a_netcdf_file_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, ".nc")
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(MissingDependencyError, match=r"needs xarray,.*'tensormend\[netcdf\]'"):
+        tm.load(path)
+
+
+@pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
+def test_an_outcome_is_not_data(tmp_path: Path) -> None:
+    result = tm.complete(np.ones((3, 3, 3)), rank=1, max_iter=1)
+    with pytest.raises(InputError, match=r"got a Completion; give result\.data"):
+        tm.save(tmp_path / "a.npy", result)
+    plain = {name: getattr(result, name) for name in tm.Result.__dataclass_fields__}
+    with pytest.raises(InputError, match=r"got a Result; give result\.x"):
+        tm.save(tmp_path / "a.npy", tm.Result(**plain))
+    tm.save(tmp_path / "a.npy", result.x)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits memory and time as Unix does")

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from shelf import refusal, write
 from tensormend import kernels
-from tensormend.errors import InputError
+from tensormend.errors import DataWarning, InputError
 from tensormend.io import load, save, tables
+from tensormend.io.labels import format_labels
 from tensormend.known import TensorData
 
 Array = NDArray[Any]
@@ -158,6 +159,97 @@ def test_csv_bombs_are_refused(tmp_path: Path) -> None:
         save(
             tmp_path / "b.csv", TensorData(np.ones(1), np.zeros((1, 2), int), None, (10**6, 10**6))
         )
+
+
+def test_csv_quotes_only_what_needs_it(tmp_path: Path) -> None:
+    text = (
+        'city,"day, local",v\n"Paris, ""TX""",2024-01-01,1\nRome,2024-01-01,\n"a\nb",2024-01-01,2\n'
+    )
+    save(tmp_path / "b.csv", load(write(tmp_path, text, "a.csv")))
+    assert (tmp_path / "b.csv").read_text() == text
+
+
+def test_csv_has_few_digits_and_short_dates(tmp_path: Path) -> None:
+    hours = np.array(["2001-01-01T00", "2001-01-01T06"], dtype="M8[h]")
+    days = np.array(["2001-01-01", "2001-02-01"], dtype="M8[ns]")
+    heights = np.array([0.1, 2.5], dtype=np.float32)
+    values = np.full((2, 2, 2), 0.1, dtype=np.float32)
+    values[1, 1, 1] = np.nan
+    save(tmp_path / "a.csv", TensorData(values, labels=(hours, days, heights)))
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    assert lines[1] == "2001-01-01T00:00,2001-01-01,0.1,0.1"
+    assert lines[-1] == "2001-01-01T06:00,2001-02-01,2.5,"
+    back = load(tmp_path / "a.csv", modes=["mode 0", "mode 1", "mode 2"])
+    np.testing.assert_array_equal(back.dense().astype(np.float32), values)
+    for ours, its in zip((hours, days), back.labels, strict=False):
+        np.testing.assert_array_equal(ours, its)
+
+
+@pytest.mark.parametrize(
+    ("dates", "texts"),
+    [
+        (["2001-01-01T00:00:00.5", "2001-01-02"], ["2001-01-01T00:00:00.500", None]),
+        (["2001-01-01T00:00:07", "NaT"], ["2001-01-01T00:00:07", "NaT"]),
+        (["2001-01-01T00:00:00.000000001", "NaT"], ["2001-01-01T00:00:00.000000001", "NaT"]),
+    ],
+)
+def test_dates_keep_the_parts_that_one_of_them_needs(dates: Any, texts: Any) -> None:
+    written = format_labels(np.array(dates, dtype="M8[ns]"))
+    assert [text for text, wanted in zip(written, texts, strict=True) if wanted] == [
+        text for text in texts if text
+    ]
+    assert np.array(written, dtype="M8[ns]")[0] == np.datetime64(dates[0])
+    assert format_labels(np.array(["2001"], dtype="M8[Y]")) == ["2001"]
+
+
+# tables that may be wide
+
+
+def write_rows(folder: Path, suffix: str, columns: dict[str, Array]) -> Path:
+    path = folder / f"rows{suffix}"
+    if suffix == ".csv":
+        rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+        return write(folder, "\n".join([",".join(columns), *rows]), path.name)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_wide_table_of_whole_numbers_gives_a_warning(tmp_path: Path, suffix: str) -> None:
+    stations, years = (part.reshape(-1) for part in np.indices((10, 30)))
+    rng = np.random.default_rng(0)
+    kept = rng.random(300) < 0.7
+    columns = {"station": stations[kept], "year": years[kept]}
+    columns |= {name: rng.integers(99, size=kept.sum()) for name in ("low", "high", "rain")}
+    path = write_rows(tmp_path, suffix, columns)
+    with pytest.warns(DataWarning, match=r"'low' are .*\['station', 'year'\] .*modes= .*variable="):
+        load(path)
+    assert load(path, modes=["station", "year"], variable="rain").shape == (10, 30)
+    assert load(path, modes=["station", "year", "low"], variable="rain").shape[:2] == (10, 30)
+
+
+@pytest.mark.parametrize("shape", [(300, 200, 50), (30, 20, 40), (25, 25), (5, 5, 5000)])
+@pytest.mark.parametrize("share", [0.0005, 0.01, 0.1, 0.9])
+def test_a_long_table_of_random_entries_gives_none(
+    tmp_path: Path, shape: tuple[int, ...], share: float
+) -> None:
+    rng = np.random.default_rng(0)
+    n = int(np.prod(shape))
+    chosen = rng.choice(n, size=min(max(2, int(n * share)), 20_000), replace=False)
+    columns = dict(zip("uiw", np.unravel_index(chosen, shape), strict=False))
+    path = write_rows(tmp_path, ".parquet", columns | {"score": rng.integers(5, size=len(chosen))})
+    assert load(path).n_known == len(chosen)
+
+
+def test_ratings_given_once_give_no_warning(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    users, items = np.unravel_index(rng.choice(100 * 200, 1000, replace=False), (100, 200))
+    weeks = rng.integers(52, size=1000)  # a user rates an item in one week only
+    columns = {"user": users, "item": items, "week": weeks, "score": rng.integers(5, size=1000)}
+    assert load(write_rows(tmp_path, ".csv", columns)).n_known == 1000
 
 
 # .parquet files

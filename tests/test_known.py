@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -387,3 +388,24 @@ def test_scipy_matrices_are_refused() -> None:
     message = "must be a sparse.COO, .* got scipy's csr_array; convert it with sparse.COO"
     with pytest.raises(InputError, match=message):
         read_known(scipy.sparse.eye_array(4, format="csr"))
+
+
+@pytest.mark.parametrize("name", ["cities.csv", Path("cities.csv")])
+def test_the_name_of_a_file_is_not_data(name: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"load it first: tm\.complete\(tm\.load\('cities.csv'\)\)"
+    ):
+        tm.complete(name)
+
+
+def test_a_wide_frame_of_whole_numbers_gives_a_warning() -> None:
+    stations, years = (part.reshape(-1) for part in np.indices((10, 30)))
+    rng = np.random.default_rng(0)
+    content = {"station": stations, "year": years, "t": rng.integers(99, size=300)}
+    frame = pd.DataFrame(content | {"rain": rng.integers(999, size=300)})
+    with pytest.warns(
+        DataWarning, match=r"'t' are taken .*\['station', 'year'\] .*modes= .*value="
+    ):
+        read_known(frame)
+    read_known(frame, modes=["station", "year"], value="rain")
+    read_known(frame, modes=["station", "year", "t"], value="rain")  # as it was asked for

@@ -320,7 +320,7 @@ def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     result = tm.complete(holed((6, 5, 4), 0.9), rank=1, rng=0)
     with pytest.raises(InputError, match="does not exist"):
         write_report(tmp_path / "no" / "report.html", result)
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="name of a folder"):
         write_report(tmp_path, result, overwrite=True)
     plain = {name: getattr(result, name) for name in tm.Result.__dataclass_fields__}
     with pytest.raises(InputError, match="Completion"):

@@ -390,7 +390,7 @@ def test_missing_matplotlib_is_told_before_the_work(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["reproduce", "noise", "--out", str(tmp_path / "never")]) == 2
-    assert "pip install tensormend[plot]" in capsys.readouterr().err
+    assert "pip install 'tensormend[plot]'" in capsys.readouterr().err
     assert not (tmp_path / "never").exists()
 
 

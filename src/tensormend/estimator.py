@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError(
         "TuckerCompletion needs scikit-learn 1.6 or later, which is not installed; pip install "
-        "tensormend[sklearn]"
+        "'tensormend[sklearn]'"
     ) from error
 
 __all__ = ["TuckerCompletion"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensormend_cli.outputs import is_installed
+from tensormend_cli.outputs import find_missing
 from tensormend_cli.words import put
 
 __all__ = ["EXAMPLES", "formats"]
@@ -17,7 +17,7 @@ def formats() -> None:
     rows = [("FORMAT", "NAMES END IN", "NEEDS")]
     for form in FORMATS:
         need = "" if form.extra is None else f"pip install 'tensormend[{form.extra}]'"
-        rows.append((form.name, " ".join(form.suffixes), "" if is_installed(form) else need))
+        rows.append((form.name, " ".join(form.suffixes), need if find_missing(form) else ""))
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensormend import Completion, TensorData
     from tensormend.io.base import Format
 
-__all__ = ["Outputs", "check_format", "check_output", "check_source", "is_installed", "make_folder"]
+__all__ = ["Outputs", "check_format", "check_output", "check_source", "find_missing", "make_folder"]
 
 FOLDER = ".zarr"  # the one format whose files are folders
 
@@ -132,24 +132,28 @@ def check_format(path: Path) -> None:
     from tensormend.io import find_format
 
     form = find_format(path)
-    if not is_installed(form):
+    missing = find_missing(form)
+    if missing:
         raise MissingDependencyError(
-            f"{path} needs a package that is not installed; pip install 'tensormend[{form.extra}]'"
+            f"{path} needs {' and '.join(missing)}, which is not installed; pip install "
+            f"'tensormend[{form.extra}]'"
         )
 
 
-def is_installed(form: Format) -> bool:
-    """Tell whether the packages that the extra of a format asks for are there."""
+def find_missing(form: Format) -> list[str]:
+    """Name the packages that the extra of a format asks for and that are not there."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
+    missing = []
     for line in requires("tensormend") or ():
         need, _, condition = line.partition(";")
         if form.extra and re.search(rf"""extra *== *["']{form.extra}["']""", condition):
+            package = re.split(r"[\s<>=!~\[(]", need.strip())[0]
             try:
-                version(re.split(r"[\s<>=!~\[(]", need.strip())[0])
+                version(package)
             except PackageNotFoundError:
-                return False
-    return True
+                missing.append(package)
+    return missing
 
 
 def make_folder(folder: Path) -> Path:

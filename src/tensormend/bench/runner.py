@@ -74,7 +74,7 @@ class Runner:
             missing = answer.get("missing", missing)
             if not missing:
                 return self.peer_python, _in_words(answer["versions"])
-        return None, f"not installed: {', '.join(missing)}; pip install tensormend[bench]"
+        return None, f"not installed: {', '.join(missing)}; pip install 'tensormend[bench]'"
 
     @contextmanager
     def problem(self, case: Case) -> Iterator[Path]:

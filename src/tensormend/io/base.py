@@ -66,6 +66,7 @@ class Format:
     write : writes what a file shall hold to a path that is not there yet
     extra : what to install for it, ``None`` if nothing
     takes : the options of the reader that it heeds, of ``"variable"`` and ``"modes"``
+    is_lossy : whether values come back changed, zeros among them, so that it cannot hold a mask
     """
 
     name: str
@@ -74,6 +75,7 @@ class Format:
     write: Callable[[Path, TensorData], None]
     extra: str | None = None
     takes: tuple[str, ...] = ()
+    is_lossy: bool = False
 
 
 def require(module: str, extra: str, what: str) -> ModuleType:

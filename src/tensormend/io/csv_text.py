@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from tensormend.errors import FileError
 from tensormend.io.entries import open_bytes
 
-__all__ = ["NULLS", "Layout", "find_fault", "find_layout", "line_of"]
+__all__ = ["NULLS", "Layout", "find_fault", "find_layout", "line_of", "quote"]
 
 NULLS = [
     "",
@@ -170,6 +170,18 @@ def find_fault(path: Path, layout: Layout) -> FileError | None:
                     f"{field[:40]!r}; leave it blank if it is unknown"
                 )
     return None
+
+
+def quote(texts: Iterable[str], delimiter: str) -> list[str]:
+    """Put quotes around fields that need them, as RFC 4180 does.
+
+    >>> quote(["Oslo", "x,y"], ",")
+    ['Oslo', '"x,y"']
+    """
+    specials = set(f'{delimiter}"\r\n')
+    return [
+        text if specials.isdisjoint(text) else '"' + text.replace('"', '""') + '"' for text in texts
+    ]
 
 
 def line_of(path: Path, layout: Layout, row: int) -> int:

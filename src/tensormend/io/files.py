@@ -76,7 +76,15 @@ FORMATS: tuple[Format, ...] = (
         "tables",
         takes=("variable", "modes"),
     ),
-    Format("image", (".png", ".jpg", ".jpeg"), images.read_image, images.write_image, "images"),
+    Format("PNG image", (".png",), images.read_image, images.write_image, "images"),
+    Format(
+        "JPEG image",
+        (".jpg", ".jpeg"),
+        images.read_image,
+        images.write_image,
+        "images",
+        is_lossy=True,
+    ),
     Format(
         "TIFF stack",
         (".tif", ".tiff"),
@@ -92,9 +100,13 @@ FORMATS: tuple[Format, ...] = (
         video.read_video,
         video.write_video,
         "video",
+        is_lossy=True,
     ),
 )
 """Every format, one a line: add a format by adding its reader and writer here."""
+
+OUTCOMES = {"Completion": "result.data", "Result": "result.x"}
+"""What to save of the outcome of a run."""
 
 
 def find_format(path: str | os.PathLike[str]) -> Format:
@@ -132,9 +144,9 @@ def load(
     modes : the columns of a table that hold the labels of the modes
     missing : a value that stands for an unknown entry, beside NaN and what the file itself says;
         a pixel of colours is unknown if all of them have it
-    mask : another file, of any format, with an array of the same shape, zero or false where
-        unknown; one of the shape of the leading modes holds for all places of the others, and that
-        of a picture may leave out its colours, its frames, or both
+    mask : another file, of any format that keeps zeros, with an array of the same shape, zero or
+        false where unknown; one of the shape of the leading modes holds for all places of the
+        others, and that of a picture may leave out its colours, its frames, or both
     memory_limit : bytes that the values may take; a larger file is refused before it is read
 
     Examples
@@ -145,6 +157,8 @@ def load(
     >>> load(path, missing=-9).n_known
     3
     """
+    if mask is not None:
+        _check_mask_format(Path(mask))
     data = _read(path, variable, modes, memory_limit)
     if missing is not None and not np.isnan(missing):
         hidden = np.asarray(data.values == float(missing))
@@ -201,6 +215,16 @@ def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> N
         raise FileError(
             f"{os.fspath(path)} must hold at least one known entry {what}".rstrip()
             + ", found none; check what stands for unknown"
+        )
+
+
+def _check_mask_format(path: Path) -> None:
+    """Refuse a mask whose zeros may be other numbers by now."""
+    form = find_format(path)
+    if form.is_lossy:
+        raise InputError(
+            f"a mask must be a file whose zeros stay zeros, got {path}, a file of the format "
+            f"{form.name}; write the mask as .png or .npy"
         )
 
 
@@ -277,11 +301,10 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     target = check_folder(path)
     form = find_format(target)
     if target.exists() and not overwrite:
-        raise InputError(f"{target} is there already; choose another name, or overwrite it")
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
     if target.is_dir() and not _is_store(target):
         raise InputError(f"{target} is a folder of other things; choose another name")
-    if not isinstance(data, TensorData):
-        data = TensorData(np.asarray(data))
+    data = _as_data(data)
     as_shape(data.shape)
     ending = next(end for end in form.suffixes if target.name.lower().endswith(end))
     temporary = target.parent / f".{secrets.token_hex(6)}.part{ending}"
@@ -292,6 +315,19 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     except BaseException:
         _remove(temporary)
         raise
+
+
+def _as_data(data: Any) -> TensorData:
+    """Return what is to be written as a `TensorData`."""
+    if isinstance(data, TensorData):
+        return data
+    for kind in type(data).__mro__:  # by name: outcomes are made of what is here, not used by it
+        if kind.__module__.startswith("tensormend.") and kind.__name__ in OUTCOMES:
+            raise InputError(
+                f"data to save must be an array or a TensorData, got a {type(data).__name__}; give "
+                f"{OUTCOMES[kind.__name__]}"
+            )
+    return TensorData(np.asarray(data))
 
 
 def _replace(temporary: Path, target: Path) -> None:

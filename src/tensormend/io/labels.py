@@ -18,6 +18,8 @@ DATE = re.compile(
     r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?)?"
 )
 
+UNITS = ("D", "m", "s", "ms", "us", "ns")  # of dates as text; an hour alone is not read
+
 
 def read_labels(texts: Sequence[str]) -> tuple[Array, Array]:
     """Sort labels: numbers by number, ISO dates as ``datetime64``, others by code point.
@@ -46,11 +48,27 @@ def _convert(texts: Sequence[str]) -> Array:
 
 
 def format_labels(labels: Array) -> list[str]:
-    """Write labels as text.
+    """Write labels as text: dates with the parts that any of them needs, numbers in few digits.
 
-    >>> format_labels(np.array(["2024-01-31"], dtype="datetime64[D]"))
+    >>> format_labels(np.array(["2024-01-31"], dtype="datetime64[ns]"))
     ['2024-01-31']
+    >>> format_labels(np.array([0.1], dtype=np.float32))
+    ['0.1']
     """
     if labels.dtype.kind == "M":
-        return [str(text) for text in np.datetime_as_string(labels)]
+        return [str(text) for text in np.datetime_as_string(_shorten(labels))]
+    if labels.dtype.kind == "f":  # one by one, since a list would have the digits of a double
+        return [str(label) for label in labels]
     return [str(label) for label in labels.tolist()]
+
+
+def _shorten(dates: Array) -> Array:
+    """Return the same dates in the coarsest unit that holds them all, of those that are read."""
+    if np.datetime_data(dates.dtype)[0] in ("Y", "M", "generic"):
+        return dates
+    units = (dates.astype(f"datetime64[{unit}]") for unit in UNITS)
+    return next((short for short in units if _is_same(short, dates)), dates)
+
+
+def _is_same(ours: Array, its: Array) -> bool:
+    return bool(np.all((ours == its) | np.isnat(its)))

@@ -15,6 +15,7 @@ from tensormend.errors import FileError, InputError
 from tensormend.io.entries import find_repeat
 from tensormend.io.labels import format_labels
 from tensormend.known import TensorData
+from tensormend.known.columns import warn_wide
 
 __all__ = ["Column", "as_text", "assemble", "blocks", "keep_used", "plan_columns"]
 
@@ -58,8 +59,10 @@ def assemble(
     values: Array,
     details: dict[str, Any],
     line: Callable[[int], int],
+    *,
+    is_guess: bool,
 ) -> TensorData:
-    """Put the columns together, each row an entry of its own."""
+    """Put the columns together, each row an entry of its own; warn if they were badly guessed."""
     word = "row" if path.name.lower().endswith(".parquet") else "line"
     for name, column in zip(modes, columns, strict=True):
         if column.places.min() < 0:
@@ -81,12 +84,15 @@ def assemble(
             f"every entry must be in one row of {path}, got {entry} in {word}s {line(repeat[0])} "
             f"and {line(repeat[1])}; average the rows or drop some"
         )
+    labels = tuple(column.labels for column in columns)
+    if is_guess:
+        warn_wide(modes, indices, labels, "variable")
     return TensorData(
         values,
         indices=indices,
         sizes=sizes,
         names=tuple(modes),
-        labels=tuple(column.labels for column in columns),
+        labels=labels,
         name=value,
         details=details,
     )

@@ -7,8 +7,6 @@ there.
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import numpy as np
 from tensormend.algebra import Array, check_memory
 from tensormend.errors import FileError
 from tensormend.io.base import Options, require
-from tensormend.io.csv_text import NULLS, Layout, find_fault, find_layout, line_of
+from tensormend.io.csv_text import NULLS, Layout, find_fault, find_layout, line_of, quote
 from tensormend.io.labels import read_labels
 from tensormend.io.rows import Column, as_text, assemble, blocks, keep_used, plan_columns
 from tensormend.known import TensorData
@@ -73,6 +71,7 @@ def read_csv(path: Path, options: Options) -> TensorData:
         values,
         details,
         lambda row: line_of(path, layout, row),
+        is_guess=options.modes is None,
     )
 
 
@@ -169,7 +168,16 @@ def read_parquet(path: Path, options: Options) -> TensorData:
             "types": {name: schema.field(name).type for name in chosen[:-1]},
         }
         modes = tuple(map(str, names))
-        return assemble(path, modes, str(value), columns, values, details, lambda row: row + 1)
+        return assemble(
+            path,
+            modes,
+            str(value),
+            columns,
+            values,
+            details,
+            lambda row: row + 1,
+            is_guess=options.modes is None,
+        )
 
 
 def _open_parquet(path: Path) -> Any:
@@ -219,40 +227,29 @@ def _encode(path: Path, name: str, column: Any, limit: float | None) -> Column:
 
 def write_csv(path: Path, data: TensorData) -> None:
     """Write a row for every entry, with the columns of the file that was read; blank is unknown."""
-    pyarrow, arrow_csv = _arrow(""), _arrow("csv")
+    pyarrow, compute = _arrow(""), _arrow("compute")
     columns, value = plan_columns(data)
     name = path.name.lower()
     delimiter = "\t" if ".tsv" in name[-7:] else data.details.get("delimiter", ",")
     decimal = data.details.get("decimal", ".") if delimiter != "," else "."
-    labels = {name: as_text(data, k) for k, name in enumerate(data.names)}
-    specials = set(f'{delimiter}"\r\n')
-    is_plain = all(specials.isdisjoint(text) for texts in labels.values() for text in texts)
-    arrays = {name: pyarrow.array(texts, pyarrow.string()) for name, texts in labels.items()}
-    for k, name in enumerate(data.names):  # numbers need no quotes
-        part = data.labels[k]
-        if part is None or part.dtype.kind in "iu":
-            arrays[name] = arrays[name].cast(pyarrow.int64())
-    style = arrow_csv.WriteOptions(
-        include_header=False, delimiter=delimiter, quoting_style="none" if is_plain else "needed"
-    )
-    header = io.StringIO()
-    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(columns)
-    number = pyarrow.float64() if decimal == "." else pyarrow.string()
-    types = {name: array.type for name, array in arrays.items()} | {value: number}
-    schema = pyarrow.schema([(name, types[name]) for name in columns])
+    arrays = {
+        name: pyarrow.array(quote(as_text(data, k), delimiter), pyarrow.string())
+        for k, name in enumerate(data.names)
+    }
+    dtype = data.values.dtype
+    is_single = dtype.kind == "f" and dtype.itemsize <= np.dtype(np.float32).itemsize
+    number = np.float32 if is_single else np.float64  # whose shortest digits are written
     with pyarrow.output_stream(str(path)) as file:
-        file.write(header.getvalue().encode())
-        with arrow_csv.CSVWriter(file, schema, write_options=style) as writer:
-            for places, values in blocks(data):
-                rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
-                numbers = pyarrow.array(values.astype(np.float64), from_pandas=True)
-                if decimal != ".":
-                    text = numbers.cast(pyarrow.string())
-                    numbers = _arrow("compute").replace_substring(text, ".", decimal)
-                rows[value] = numbers
-                writer.write_batch(
-                    pyarrow.record_batch([rows[name] for name in columns], schema=schema)
-                )
+        file.write((delimiter.join(quote(columns, delimiter)) + "\n").encode())
+        for places, values in blocks(data):
+            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
+            texts = pyarrow.array(values.astype(number), from_pandas=True).cast(pyarrow.string())
+            if decimal != ".":
+                texts = compute.replace_substring(texts, ".", decimal)
+            rows[value] = texts.fill_null("")
+            lines = compute.binary_join_element_wise(*(rows[name] for name in columns), delimiter)
+            lines = compute.binary_join_element_wise(lines, "", "\n")
+            file.write(lines.buffers()[2])  # the text of all of them, one after the other
 
 
 def write_parquet(path: Path, data: TensorData) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tensormend.errors import InputError
+import numpy as np
 
-__all__ = ["choose_columns", "refuse_fractions"]
+from tensormend.algebra import Array
+from tensormend.errors import DataWarning, InputError, warn_user
+
+__all__ = ["choose_columns", "refuse_fractions", "warn_wide"]
+
+MANY = 20  # labels of a column, or rows of a table, from which on it may be told to be wide
 
 
 def choose_columns(
@@ -51,4 +57,38 @@ def refuse_fractions(name: Hashable, word: str = "value") -> NoReturn:
     raise InputError(
         f"columns of labels must be named where they hold fractions, as {name!r} does; "
         f"give modes= and {word}=, and melt a wide table first"
+    )
+
+
+def warn_wide(
+    names: Sequence[Hashable], indices: Array, labels: Sequence[Any], word: str = "value"
+) -> None:
+    """Warn of whole numbers that were taken for labels and may be measurements.
+
+    They may be if the columns before them tell the rows apart already and fill at least half of
+    the grid of their labels, as places and times of a wide table do. Users and items fill far less
+    of theirs, and entries seen at random have some of its cells twice.
+
+    Parameters
+    ----------
+    names : of the columns of labels
+    indices : per row, the places of its labels
+    labels : per column, an array or index of them
+    word : what the option that names the column of values is called
+    """
+    sizes = [len(part) for part in labels]
+    for k in range(1, len(names)):
+        if len(indices) < MANY or math.prod(sizes[:k]) > 2 * len(indices):
+            return
+        if labels[k].dtype.kind in "iu" and sizes[k] >= MANY:
+            cells = np.ravel_multi_index(tuple(indices[:, :k].T), sizes[:k])
+            if np.bincount(cells).max() == 1:
+                break
+    else:
+        return
+    warn_user(
+        f"the whole numbers of column {names[k]!r} are taken for labels, but look like "
+        f"measurements, since {list(names[:k])} tell all {len(indices)} rows apart; melt a wide "
+        f"table, or name the columns of labels with modes= and that of values with {word}=",
+        DataWarning,
     )

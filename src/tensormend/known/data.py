@@ -18,7 +18,7 @@ from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
 __all__ = ["TensorData", "read_data"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorData:
     """A tensor with holes, and the names and labels of its modes: what a file holds.
 
@@ -38,6 +38,8 @@ class TensorData:
     Examples
     --------
     >>> data = TensorData(np.array([[1.0, np.nan], [3.0, 4.0]]), names=("city", "year"))
+    >>> data
+    TensorData(city 2 x year 2, float64, 75% known)
     >>> data.shape, data.n_known
     ((2, 2), 3)
     """
@@ -73,6 +75,20 @@ class TensorData:
                     f"shape {labels.shape}"
                 )
         object.__setattr__(self, "labels", tuple(map(_as_labels, self.labels)))
+
+    def __repr__(self) -> str:
+        names = [f"{name} " * (name != f"mode {k}") for k, name in enumerate(self.names)]
+        modes = " x ".join(f"{name}{n}" for name, n in zip(names, self.shape, strict=True))
+        title = f"{self.name}: {modes}" if self.name else modes
+        return f"TensorData({title}, {self.values.dtype}, {self._describe_share()} known)"
+
+    def _describe_share(self) -> str:
+        """Write the share of known entries in two digits, 100% only where all of them are known."""
+        n_known, n = self.n_known, math.prod(self.shape)
+        percent = 100 * n_known / max(n, 1)
+        if n_known == n:
+            return "100%"
+        return "over 99%" if percent > 99 else f"{percent:.2g}%"
 
     def _check_places(self) -> None:
         """Check that indices and the mask belong to the values."""

@@ -126,6 +126,6 @@ def require_xarray(what: str, extra: str) -> Any:
         import xarray as xr
     except ImportError as error:
         raise MissingDependencyError(
-            f"{what} needs xarray, which is not installed; pip install tensormend[{extra}]"
+            f"{what} needs xarray, which is not installed; pip install 'tensormend[{extra}]'"
         ) from error
     return xr

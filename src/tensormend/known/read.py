@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -59,6 +60,12 @@ def read_known(
     >>> known.shape, known.values
     ((2, 2), array([1., 3., 4.]))
     """
+    if isinstance(data, str | os.PathLike):
+        name = os.fspath(data)
+        raise InputError(
+            f"data must be an array, a table or what load returns, got the name {name!r}; load it "
+            f"first: tm.complete(tm.load({name!r}))"
+        )
     # by the names of the libraries, so that none has to be imported
     families = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
     if indices is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from tensormend.algebra import Array, as_shape
 from tensormend.errors import InputError
 from tensormend.known.base import Keys, Known, Labelled, as_numbers, is_kept
-from tensormend.known.columns import choose_columns, refuse_fractions
+from tensormend.known.columns import choose_columns, refuse_fractions, warn_wide
 
 __all__ = ["read_table"]
 
@@ -126,6 +126,8 @@ def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | No
         kind = SeriesKind(names, labels, levels, data.name)
     indices = np.stack([codes for codes, _ in found], axis=1).astype(np.int64, copy=False)
     _refuse_repeats(indices, kind)
+    if isinstance(data, pd.DataFrame) and modes is None:
+        warn_wide(names, indices, labels)
     values = _as_values(column)
     known = ~np.isnan(values)
     return Known(indices[known], values[known], as_shape([len(index) for index in labels]), kind)

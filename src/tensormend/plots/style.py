@@ -76,7 +76,7 @@ def new_figure(size: tuple[float, float]) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed; pip install tensormend[plot]"
+            "pictures need matplotlib, which is not installed; pip install 'tensormend[plot]'"
         ) from error
     return Figure(figsize=size, layout="constrained")
 

@@ -68,8 +68,10 @@ def write_report(
     True
     """
     target = check_folder(path)
-    if target.is_dir() or (target.exists() and not overwrite):
-        raise InputError(f"{target} is there already; choose another name, or overwrite it")
+    if target.is_dir():
+        raise InputError(f"{target} must be a file, got the name of a folder; choose another name")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
     page = render_report(result, source=source, code=code)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8"))
