@@ -277,7 +277,7 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     target = check_folder(path)
     form = find_format(target)
     if target.exists() and not overwrite:
-        raise InputError(f"{target} is there already; choose another name, or overwrite it")
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
     if target.is_dir() and not _is_store(target):
         raise InputError(f"{target} is a folder of other things; choose another name")
     if not isinstance(data, TensorData):

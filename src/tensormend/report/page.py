@@ -69,7 +69,7 @@ def write_report(
     """
     target = check_folder(path)
     if target.is_dir() or (target.exists() and not overwrite):
-        raise InputError(f"{target} is there already; choose another name, or overwrite it")
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
     page = render_report(result, source=source, code=code)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8"))
