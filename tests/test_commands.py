@@ -30,7 +30,8 @@ from tensormend.recover import METHODS
 from tensormend_cli import bench, main, options, reproduce
 from tensormend_cli.app import COMMANDS, EXAMPLES
 from tensormend_cli.exits import MEANINGS
-from tensormend_cli.words import show
+from tensormend_cli.progress import _fit
+from tensormend_cli.words import show, with_options
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -130,6 +131,10 @@ def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured
     assert np.linalg.norm((filled - truth)[~known]) < 0.15 * np.linalg.norm(truth[~known])
     for word in ("verdict     Well determined", "error ", "means ", "model ", "filled.npz (data)"):
         assert word in streams.out
+    assert re.search(r"before fit  The grand mean -?0\.\d+ taken out\.\n", streams.out)
+    ran = re.search(r"run         (\d+) iterations, .* s\. The search and the last", streams.out)
+    assert ran is not None
+    assert int(ran[1]) > 100  # those of the search too
     assert re.match(r"tensormend: \w+, iteration \d+, residual ", streams.err)
 
 
@@ -334,6 +339,98 @@ def test_what_does_not_fit_the_data_is_refused(options: str, words: str, capsys:
     assert not Path("a.npy").exists()
 
 
+def never(*_: Any, **__: Any) -> None:
+    pytest.fail("the work has begun")
+
+
+def test_what_has_no_holes_is_not_filled(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save("whole.npy", np.arange(60.0).reshape(3, 4, 5))
+    assert main(["inspect", "whole.npy", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing is to be filled" in out
+    assert "tensormend complete" not in out
+    assert main(["inspect", "whole.npy", "--seconds", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"] is None
+    call = ["complete", "whole.npy", "--rank", "1", "-q"]
+    assert main([*call, "-o", "a.npy", "--model-only"]) == 0
+    assert main([*call, "--model", "m.npz"]) == 0
+    monkeypatch.setattr(tm, "complete", never)
+    assert main([*call, "-o", "b.npy"]) == 2
+    assert "got 60 that are all known; if some values stand for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shape", "details", "output", "words"),
+    [
+        ((6, 7), {}, "a.png", "a .png file holds whole numbers from 0 to 65535, got float64"),
+        ((6, 7, 8), {"dtype": "uint8"}, "a.png", "holds one image, got 6 frames"),
+        ((6, 7, 8), {"dtype": "uint8"}, "a.mp4", "even numbers of rows and columns, got 7 and 8"),
+        ((60, 61, 62), {"dtype": "uint8"}, "a.mp4", "needs even numbers of rows and columns"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_before_the_work(
+    shape: tuple[int, ...],
+    details: dict[str, Any],
+    output: str,
+    words: str,
+    folder: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.ones(shape)
+    values[0, 0] = np.nan
+    data = tm.TensorData(values, details=details)
+    np.save("in.npy", values)
+    monkeypatch.setattr(tm, "load", lambda *_, **__: data)
+    monkeypatch.setattr(tm, "complete", never)
+    assert main(["complete", "in.npy", "-o", output]) == 2
+    assert words in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["in.npy"]
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_refused_format_is_told_of_the_output(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, _: Any) -> None:
+        raise tm.errors.InputError(f"{path} is no good")
+
+    monkeypatch.setattr(tm, "save", refuse)
+    monkeypatch.setattr(tm, "complete", never)
+    assert run("-o", "a.tif") == 2
+    assert capsys.readouterr().err == "tensormend: a.tif is no good\n"
+
+
+def test_errors_name_options(capsys: Captured) -> None:
+    a = np.where(np.eye(4) > 0, np.nan, 1.0)
+    np.savez("two.npz", a=a, b=a)
+    assert main(["complete", "two.npz", "-o", "a.npz"]) == 2
+    assert capsys.readouterr().err.endswith("; name one with --variable\n")
+    assert main(["complete", "two.npz", "--variable", "a", "-o", "a.npz", "--method", "x"]) == 2
+    assert "with --rank auto the method must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("for example clip=(0, None)", "for example --clip 0,"),
+        ("or give overwrite=True", "or give --force"),
+        ("max_seconds must be positive", "--time-limit must be positive"),
+        ("a/rank=3.npy is there, as is rank=3.npy", "a/rank=3.npy is there, as is rank=3.npy"),
+        ("the rank must be 3", "the rank must be 3"),
+    ],
+)
+def test_arguments_become_options(said: str, shown: str) -> None:
+    assert with_options(said) == shown
+
+
+def test_another_checkpoint_is_told_in_plain_words(speeds: Path, capsys: Captured) -> None:
+    call = ["complete", str(speeds), "--checkpoint", "run", "-q", "--max-iter", "3"]
+    assert main([*call, "-o", "a.npy", "--rank", "1"]) == 0
+    assert main([*call, "-o", "b.npy", "--rank", "2", "--resume"]) == 2
+    assert "another run: rank was (1, 1, 1) and is (2, 2, 2) now; resume" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("speeds")
 def test_files_are_replaced_only_by_force() -> None:
     Path("a.npy").write_text("precious")
@@ -502,12 +599,26 @@ def test_on_a_terminal_there_is_a_bar(speeds: Path) -> None:
     text = b"".join(shown).decode()
     assert done.returncode == 0
     assert "\u2501" in text  # the bar
-    assert "iteration" in text
-    assert "residual" in text
-    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+    plain = _without_codes(text)
+    assert re.search("(search|balance|rank|fit) +\u2501.* iteration ", plain)
+    lines = re.split(r"[\r\n]+", plain)
     assert max(map(len, lines)) <= 77  # beyond, the ^C of the terminal would move on to a new line
     assert "\x1b" not in done.stdout
     assert "verdict" in done.stdout
+
+
+def _without_codes(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+@pytest.mark.parametrize("room", [200, 54, 36, 5])
+def test_numbers_beside_the_bar_fit(room: int) -> None:
+    moment = tm.Moment("balance", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
+    line = _fit(moment, None, room)
+    assert len(line) <= room
+    assert ("iteration 12345" in line) == (room > 5)
+    assert ("held" in line) == (room > 36)
+    assert ("residual" in line) == (room > 54)
 
 
 # streams
@@ -575,8 +686,15 @@ def test_inspect_suggests_a_command_that_works_for_odd_names(capsys: Captured) -
 def test_inspect_says_what_is_there(capsys: Captured) -> None:
     assert main(["inspect", "speeds.npy"]) == 0
     out = capsys.readouterr().out
-    for words in ("12 x 13 x 14", "50%", "single entries", "rank        2 erred by", "--rank 2"):
+    for words in (
+        "12 x 13 x 14",
+        "50%",
+        "single entries",
+        "rank        2 erred by",
+        "very roughly, ",
+    ):
         assert words in out
+    assert "--rank 2 --holdout 0.1" in " ".join(out.split())
     assert main(["inspect", "speeds.npy", "--missing", "0", "--json", "--seconds", "0"]) == 0
     command = json.loads(capsys.readouterr().out)["command"]
     assert command == "tensormend complete speeds.npy --missing 0.0 -o filled.npy"
@@ -590,6 +708,18 @@ def test_inspect_names_slices_without_data(capsys: Captured) -> None:
     out = capsys.readouterr().out
     assert "year: 7 slices" in out
     assert "nothing is known at 2 (1 of 7 slices)" in out
+
+
+def test_inspect_counts_one_as_one(capsys: Captured) -> None:
+    data = np.ones((1, 3, 4))
+    data[0, 0, :] = np.nan
+    data[0, 2, 1] = np.nan
+    np.save("a.npy", data)
+    assert main(["inspect", "a.npy", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "mode 0      1 slice, " in out
+    assert "1 fibre without data" in out
+    assert not re.search(r"\b1 (slices|fibres)", out)
 
 
 def test_simulate_keeps_to_its_seed_and_truth() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import tensormend as tm
 from tensormend.choose import Entries, choose_model, generous_rank, strengths
+from tensormend.complete import chosen
 from tensormend.errors import DataWarning, InputError
 from test_shrinkage import decaying
 
@@ -406,3 +408,29 @@ def test_centrings_that_are_none() -> None:
         tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))
     means = tm.complete(with_holes(decaying((10, 11, 12)) + 3, 0.6), center=[0, 1], rng=0)
     assert set(means.fitted.effects) == {0, 1}
+
+
+def test_the_choice_is_told_by_the_names_of_modes() -> None:
+    x = decaying((14, 15, 10)) + 0.1 * np.random.default_rng(0).standard_normal((14, 15, 10))
+    known = np.random.default_rng(1).random((14, 15, 1)) < 0.5
+    data = np.where(known, x, np.nan)
+    named = tm.complete(tm.TensorData(data, names=("city", "day", "hour")), center=[0], rng=0)
+    assert "held out by fibres along mode 'hour', error" in named.notes[0]
+    assert "the grand mean and effects of mode 'city' taken out" in named.notes[0]
+    plain = tm.complete(tm.TensorData(data), center=[0], rng=0)
+    assert "held out by fibres along mode 2, error" in plain.notes[0]
+
+
+def test_a_balance_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = chosen._describe
+
+    def balanced(choice: Any, kind: Any) -> str:
+        trial = replace(choice.trial, method="shrink", strength=0.01, balance=(1.0, 8.0, 0.5))
+        return describe(replace(choice, trial=trial), kind)
+
+    monkeypatch.setattr(chosen, "_describe", balanced)
+    data = tm.TensorData(with_holes(decaying((8, 9, 10)), 0.6), names=("x", "y", "band"))
+    note = tm.complete(data, rng=0).notes[0]
+    assert note.startswith(
+        "shrinkage of strength 0.01, stronger in mode 'y' (x8), weaker in mode 'band' (x0.5), "
+    )

@@ -75,6 +75,11 @@ def test_whole_fibres_are_noticed() -> None:
     assert found.pattern.mode == 1
 
 
+def test_folds_are_counted() -> None:
+    assert tm.inspect(np.where(np.eye(6) > 0, np.nan, 1.0), seconds=0).n_folds == 5
+    assert tm.inspect(observe(2, 0.9), seconds=0).n_folds < 5
+
+
 def test_ranks_fit_uneven_shapes() -> None:
     data = np.random.default_rng(0).standard_normal((2, 30, 40))
     found = tm.inspect(data, seconds=0)

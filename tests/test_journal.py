@@ -160,9 +160,9 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("change", "words"),
     [
         ({"rng": 1}, "another rng"),
-        ({"holdout": 0.2}, "belongs to another run"),
-        ({"log": True}, "belongs to another run"),
-        ({"rank": 2}, "belongs to another run"),
+        ({"holdout": 0.2}, "belongs to another run: holdout was 0.1 and is 0.2 now; resume"),
+        ({"log": True}, "belongs to another run: log was False and is True now; resume"),
+        ({"rank": 2}, r"rank was not given and is \(2, 2, 2\) now"),
         ({"resume": False}, "holds the checkpoint of another run"),
     ],
 )
@@ -178,7 +178,7 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
     tm.complete(data, progress=lambda _: True, **place)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
+    with pytest.raises(CheckpointError, match="another run: the known entries differ; resume"):
         tm.complete(data * 2, resume=True, **place)
 
 

@@ -292,12 +292,14 @@ def test_descriptions() -> None:
         "Values are taken as they are; what comes out is kept between 0 and inf."
     )
     text = describe(log=True, center=(0, -1), scale=1)
-    assert text.startswith("Take log1p; subtract the grand mean ")
-    assert "an effect for every slice of modes 0 and 2; divide slices of mode 1 by" in text
-    assert describe(center=(1,)) == (
-        "Subtract the grand mean 5.5 and an effect for every slice of mode 1."
+    assert text.startswith("Log1p taken; the grand mean ")
+    assert (
+        "an effect for every slice of modes 0 and 2 taken out; slices of mode 1 divided by" in text
     )
-    assert describe(center=()) == "Subtract the grand mean 5.5."
+    assert describe(center=(1,)) == (
+        "The grand mean 5.5 and an effect for every slice of mode 1 taken out."
+    )
+    assert describe(center=()) == "The grand mean 5.5 taken out."
 
 
 def refuse(message: str, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from tensormend.algebra import as_rank
 from tensormend.complete import complete, estimate
 from tensormend.cost import Cost
 from tensormend.errors import InputError
-from tensormend.holdout import Pattern, find_pattern
+from tensormend.holdout import Pattern, draw_folds, find_pattern
 from tensormend.known import Known, read_known
 from tensormend.result import Status
 from tensormend.trust.coverage import ModeCoverage, measure_coverage
@@ -82,6 +82,7 @@ class Inspection:
     modes : one `Mode` each
     values : the known values in numbers
     pattern : how entries are missing
+    n_folds : parts that a search holds out one after another, with a path of fits for each
     ranks : ranks that the data could carry, with at least two entries for every degree of freedom,
         and the relative error of those that were tried on held-out entries
     best_rank : the smallest rank whose held-out error no larger one improves by 5%; ``None`` if
@@ -96,6 +97,7 @@ class Inspection:
     modes: tuple[Mode, ...]
     values: Values
     pattern: Pattern
+    n_folds: int
     ranks: tuple[RankTrial, ...]
     best_rank: RankTrial | None
     cost: Cost
@@ -148,13 +150,16 @@ def inspect(
     clock = time.perf_counter()
     ranks = list(_carried(known))
     tried = _try_ranks(known, ranks, clock + seconds, threads, rng) if seconds else []
+    pattern = find_pattern(known.indices, known.shape)
+    folds = draw_folds(known.indices, known.shape, np.random.default_rng(0), pattern=pattern)
     return Inspection(
         shape=known.shape,
         dtype=str(known.values.dtype),
         n_known=len(known.values),
         modes=tuple(_describe_mode(known, k, mode) for k, mode in enumerate(coverage)),
         values=_measure(known),
-        pattern=find_pattern(known.indices, known.shape),
+        pattern=pattern,
+        n_folds=max(len(folds), 1),
         ranks=tuple(tried + ranks[len(tried) :]),
         best_rank=_choose(tried),
         cost=estimate(data, threads=threads, **where),

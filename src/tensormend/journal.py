@@ -22,6 +22,7 @@ from tensormend.storage import check_folder, hold, load_arrays, save_arrays
 __all__ = ["Journal", "Part"]
 
 HEAD, LOCK = "run.npz", "lock"
+LONGEST = 40  # characters of a setting that a message shows
 WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
 
 
@@ -121,7 +122,7 @@ class Journal:
     def open(
         cls,
         folder: str | os.PathLike[str] | None,
-        signature: str,
+        signature: Mapping[str, str],
         rng: int | np.random.Generator | None,
         *,
         resume: bool,
@@ -193,7 +194,7 @@ def _remove(folder: Path) -> None:
 
 
 def _begin(
-    head: Path, signature: str, rng: int | np.random.Generator | None
+    head: Path, signature: Mapping[str, str], rng: int | np.random.Generator | None
 ) -> np.random.Generator:
     """Write down which run a journal belongs to."""
     if _parts(head.parent):
@@ -204,22 +205,22 @@ def _begin(
     generator = np.random.default_rng(rng)
     state = np.array(_state_of(generator))
     try:
-        save_arrays(head, "run", {"signature": np.array(signature), "rng": state})
+        save_arrays(head, "run", {"signature": np.array(json.dumps(dict(signature))), "rng": state})
     except OSError as error:
         raise _cannot_write(head.parent, error) from error
     return generator
 
 
 def _go_on(
-    head: Path, signature: str, rng: int | np.random.Generator | None
+    head: Path, signature: Mapping[str, str], rng: int | np.random.Generator | None
 ) -> np.random.Generator:
     """Check that a journal belongs to this run, and take its generator."""
     arrays = _load(head, "run")
-    found = str(arrays.get("signature"))
-    if found != signature:
+    differences = _compare(str(arrays.get("signature")), signature)
+    if differences:
         raise CheckpointError(
-            f"the checkpoint {head.parent} belongs to another run; expected: {signature}; found: "
-            f"{found}; resume with the same data and options, or remove it"
+            f"the checkpoint {head.parent} belongs to another run: {', '.join(differences)}; "
+            "resume with the same data and options, or remove it"
         )
     generator = np.random.default_rng(rng)
     state = str(arrays["rng"])
@@ -236,6 +237,27 @@ def _go_on(
             f"the checkpoint {head.parent} was made with another rng; resume with the same seed"
         )
     return generator
+
+
+def _compare(found: str, signature: Mapping[str, str]) -> list[str]:
+    """Say in which ways a run is another than that of a journal; values only where short."""
+    try:
+        before = dict(json.loads(found))
+    except (TypeError, ValueError):
+        return ["another version of tensormend made it"]
+    out = []
+    for name in {**before, **signature}:
+        both = before.get(name, "None"), signature.get(name, "None")
+        old, new = ("not given" if value == "None" else value for value in both)
+        if old == new:
+            continue
+        if name == "data":
+            out.append("the known entries differ")
+        elif max(len(old), len(new)) > LONGEST:
+            out.append(f"{name} differs")
+        else:
+            out.append(f"{name} was {old} and is {new} now")
+    return out
 
 
 def _state_of(generator: np.random.Generator) -> str:

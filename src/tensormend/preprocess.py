@@ -243,16 +243,16 @@ class Fitted:
         """Say in a sentence what is done."""
         if self.is_identity:
             return "Values are taken as they are."
-        steps = ["take log1p"] if self.log else []
+        steps = ["log1p taken"] if self.log else []
         if self.mean is not None:
-            what = f"subtract the grand mean {self.mean:.4g}"
+            what = f"the grand mean {self.mean:.4g}"
             if self.effects:
                 what += f" and an effect for every slice of {_list_modes(sorted(self.effects))}"
-            steps.append(what)
+            steps.append(f"{what} taken out")
         if self.deviations is not None:
             low, high = self.deviations.min(), self.deviations.max()
             steps.append(
-                f"divide slices of mode {self.scale} by their standard deviations "
+                f"slices of mode {self.scale} divided by their standard deviations "
                 f"({low:.3g} to {high:.3g})"
             )
         text = "; ".join(steps) or "values are taken as they are"

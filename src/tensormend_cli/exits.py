@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tensormend_cli.words import with_options
+
 __all__ = ["DEFECT", "HOPELESS", "MEANINGS", "MEMORY", "STOPPED", "USAGE", "explain"]
 
 DEFECT, USAGE, HOPELESS, MEMORY, STOPPED = 1, 2, 3, 4, 128
@@ -31,7 +33,7 @@ def explain(error: Exception) -> tuple[str, int]:
         advice = "there is not enough memory; take a part of the data, or give them in single"
         return sentence or f"{advice} precision", MEMORY
     if isinstance(error, TensormendError):
-        return sentence, USAGE
+        return with_options(sentence), USAGE
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "a file"
         reason = error.strerror or sentence

@@ -14,12 +14,15 @@ import typer
 from tensormend_cli import options as o
 from tensormend_cli.outputs import check_source
 from tensormend_cli.settings import given, short_warnings
-from tensormend_cli.words import duration, memory, say, show, show_json, times
+from tensormend_cli.words import count, duration, memory, say, show, show_json, times
 
 if TYPE_CHECKING:
     from tensormend import Inspection
 
 __all__ = ["EXAMPLES", "inspect"]
+
+HOLDOUT = 0.1  # of the entries, for a verdict that does not rest on what the fit has seen
+UNSURE = (0.5, 3)  # measured times by the estimate for each fold, where not too short to tell
 
 EXAMPLES = (
     "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
@@ -54,7 +57,8 @@ def inspect(
 
         data = tm.load(source, **where, **given(memory_limit=memory_limit))
         found = tm.inspect(data, seconds=seconds, threads=threads, rng=seed)
-    command = _suggest(source, where)
+    is_whole = found.n_known == math.prod(found.shape)
+    command = None if is_whole else _suggest(source, where)
     if json:
         show_json(_make_record(found, source, command))
     else:
@@ -71,9 +75,9 @@ def _suggest(source: Path, where: dict[str, Any]) -> str:
 
 
 def _describe(
-    found: Inspection, source: Path, quantity: str, command: str
+    found: Inspection, source: Path, quantity: str, command: str | None
 ) -> Iterator[tuple[str, str]]:
-    values, cost = found.values, found.cost
+    values = found.values
     yield "file", f"{source}{f', {quantity}' if quantity else ''}"
     yield "shape", f"{times(found.shape)}, {found.dtype}"
     yield "known", f"{found.n_known} entries, {100 * found.known_share:.3g}%"
@@ -86,17 +90,33 @@ def _describe(
     )
     yield "missing", _describe_pattern(found)
     for k, mode in enumerate(found.modes):
-        text = f"{mode.size} slices, {100 * mode.least:.3g} to {100 * mode.most:.3g}% known"
+        text = (
+            f"{count(mode.size, 'slice')}, {100 * mode.least:.3g} to {100 * mode.most:.3g}% known"
+        )
         if mode.n_unseen_fibres:
-            text += f", {mode.n_unseen_fibres} fibres without data"
+            text += f", {count(mode.n_unseen_fibres, 'fibre')} without data"
         yield (f"mode {k}", text if mode.name == f"mode {k}" else f"{mode.name}: {text}")
         if mode.n_unseen:
-            yield "", f"nothing is known at {mode.unseen} ({mode.n_unseen} of {mode.size} slices)"
+            slices = count(mode.size, "slice")
+            yield "", f"nothing is known at {mode.unseen} ({mode.n_unseen} of {slices})"
     yield from _describe_ranks(found)
-    yield "cost", f"about {memory(cost.bytes)} of memory and {duration(cost.seconds)}, estimated"
+    if command is None:
+        yield "complete", "nothing is to be filled; if some values stand for unknown entries, say"
+        yield "", "which with --missing or --mask"
+        return
+    yield "cost", f"about {memory(found.cost.bytes)} of memory; {_describe_time(found)}"
     yield "complete", command
     if found.best_rank is not None:
-        yield "or faster", f"{command} --rank {_join(found.best_rank.rank)}"
+        yield "or faster", f"{command} --rank {_join(found.best_rank.rank)} --holdout {HOLDOUT}"
+
+
+def _describe_time(found: Inspection) -> str:
+    """Say between what times a run should end, by an estimate for every fold."""
+    least, most = (factor * found.n_folds * found.cost.seconds for factor in UNSURE)
+    if most < 1:
+        return "very roughly, under a second"
+    first = "under a second" if least < 1 else duration(least)
+    return f"very roughly, {first} to {duration(most)}"
 
 
 def _describe_pattern(found: Inspection) -> str:
@@ -140,7 +160,7 @@ def _join(rank: tuple[int, ...]) -> str:
     return str(rank[0]) if len(set(rank)) == 1 else ",".join(map(str, rank))
 
 
-def _make_record(found: Inspection, source: Path, command: str) -> dict[str, Any]:
+def _make_record(found: Inspection, source: Path, command: str | None) -> dict[str, Any]:
     best, cost = found.best_rank, found.cost
     return {
         "input": str(source),
@@ -156,5 +176,6 @@ def _make_record(found: Inspection, source: Path, command: str) -> dict[str, Any
         "best_rank": None if best is None else best.rank,
         "memory": cost.bytes,
         "seconds": cost.seconds,
+        "n_folds": found.n_folds,
         "command": command,
     }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Outputs", "check_format", "check_output", "check_source", "find_missing", "make_folder"]
 
 FOLDER = ".zarr"  # the one format whose files are folders
+SMALL = 100_000  # entries that are written at once to try a format
+EDGE = 8  # places that are kept of a mode where there are more, or one more: sizes stay odd or even
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,22 @@ class Outputs:
                 f"{memory(limit)}; raise --memory-limit, or take --model FILE.npz in place of -o"
             )
 
+    def check_content(self, data: TensorData, source: Path) -> None:
+        """Refuse to fill what is whole, and what the format of the output could not hold."""
+        import math
+
+        from tensormend.errors import InputError
+
+        if self.data is None:
+            return
+        if data.n_known == math.prod(data.shape) and not self.model_only:
+            raise InputError(
+                f"{source} must have unknown entries to fill, got {data.n_known} that are all "
+                "known; if some values stand for unknown ones, say which with --missing or --mask, "
+                "or take --model-only to have the model in their place"
+            )
+        _try_format(self.data, data)
+
     def write(self, result: Completion, *, limit: float | None, source: str, code: str) -> None:
         """Write all of them, the completed data first."""
         import tensormend as tm
@@ -99,6 +117,42 @@ class Outputs:
             from tensormend.report import write_report
 
             write_report(self.report, result, source=source, code=code, overwrite=self.force)
+
+
+def _try_format(path: Path, data: TensorData) -> None:
+    """Write data of the same kind, in their size or smaller, to a file that does not stay."""
+    import math
+    import tempfile
+
+    import numpy as np
+
+    import tensormend as tm
+
+    is_small = math.prod(data.shape) <= SMALL
+    shape = tuple(n if is_small or n <= 2 * EDGE else EDGE + n % 2 for n in data.shape)
+    _, values = data.entries()
+    dtype = values.dtype if values.dtype.kind in "fc" else np.dtype(np.float64)
+    block = np.full(shape, values[0], dtype)
+    block.flat[:2] = values.min(), values.max()
+    sample = tm.TensorData(
+        block,
+        names=data.names,
+        labels=tuple(
+            None if labels is None else labels[:n]
+            for labels, n in zip(data.labels, shape, strict=True)
+        ),
+        name=data.name,
+        attributes=data.attributes,
+        details=data.details,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        try:
+            tm.save(trial, sample)
+        except tm.errors.InputError as error:
+            raise tm.errors.InputError(str(error).replace(str(trial), str(path))) from error
+        except OSError:  # no room for a trial, which is no reason to end the run
+            return
 
 
 def check_source(path: Path) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["View", "follow", "seconds_left"]
 
 LINE_SECONDS = 5.0  # between two lines of a log
+BAR = 12  # columns of the bar
+BESIDE = 2 + len("balance") + 1 + BAR + 1  # columns of what stands before the numbers
 BAR_SECONDS = 0.05  # between two looks of the bar
 ECHO = 3  # columns left free for the ^C that a terminal shows, which else moves the bar on a line
 SOONEST, LEAST_SHARE = 1.0, 0.02  # seconds and share of the work from which on the rest can be told
@@ -89,6 +91,22 @@ def _describe_time(moment: Moment, limit: float | None) -> str:
     return f"{duration(moment.seconds)}{rest}"
 
 
+def _fit(moment: Moment, limit: float | None, room: int) -> str:
+    """Say of a moment what there is room for beside the bar."""
+    left = seconds_left(moment, limit)
+    rest = f"{duration(left)} left" if left >= 1 else duration(moment.seconds)
+    error = f"residual {moment.residual:.3g}"
+    if math.isfinite(moment.holdout_error):
+        error = f"held out {moment.holdout_error:.3g}"
+    choices = (
+        [*_describe(moment), _describe_time(moment, limit)],
+        [f"iteration {moment.n_iter}", error, rest],
+        [f"iteration {moment.n_iter}", rest],
+    )
+    lines = [" · ".join(words) for words in choices]
+    return next((line for line in lines if len(line) <= room), "")
+
+
 class _Nothing:
     def begin(self, stage: str) -> None:
         pass
@@ -135,7 +153,7 @@ class _Bar:
             return
         self._next = time.monotonic() + BAR_SECONDS
         share = None if math.isnan(moment.share) else 1.0
-        numbers = " · ".join([*_describe(moment), _describe_time(moment, self._limit)])
+        numbers = _fit(moment, self._limit, self._progress.console.width - ECHO - BESIDE)
         self._progress.update(
             self._task,
             description=moment.stage,
@@ -157,7 +175,7 @@ def _open_bar(limit: float | None) -> Iterator[_Bar]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=BAR),
         TextColumn("{task.fields[numbers]}", markup=False),
     )
     console = Console(stderr=True)

@@ -61,10 +61,15 @@ class Run:
             view.begin(f"reading {self.source.name}")
             data = tm.load(self.source, **self.where, **given(memory_limit=room))
             self.outputs.check_size(data, room)
+            self.outputs.check_content(data, self.source)
             settings = self._name_modes(data.names)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
 
+            n_iter = 0
+
             def watch(moment: Moment) -> bool:
+                nonlocal n_iter
+                n_iter = moment.n_iter
                 view.show(moment)
                 return signals.caught is not None
 
@@ -79,7 +84,9 @@ class Run:
                 )
                 view.begin("judging and writing")
                 self.outputs.write(result, limit=room, source=self.source.name, code=code)
-        return Outcome(self, result, signals.caught, tuple(warnings), code)
+        return Outcome(
+            self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
+        )
 
     def _name_modes(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return the settings with modes as numbers."""
@@ -93,10 +100,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """What came of a run; ``n_iter`` counts the iterations of all its fits."""
 
     run: Run
     result: Completion
+    n_iter: int
     caught: signal.Signals | None
     warnings: tuple[str, ...]
     code: str
@@ -111,6 +119,7 @@ class Outcome:
                     self.result,
                     run.source,
                     paths,
+                    n_iter=self.n_iter,
                     stopped=stopped,
                     checkpoint=run.checkpoint,
                     warnings=self.warnings,
@@ -118,7 +127,7 @@ class Outcome:
                 )
             )
         elif not quiet:
-            show(describe(self.result, run.source, paths, stopped))
+            show(describe(self.result, run.source, paths, self.n_iter, stopped))
         if self.caught is not None and not quiet:
             how = "a run with --checkpoint FOLDER can go on later"
             if run.checkpoint is not None:

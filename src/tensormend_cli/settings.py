@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tensormend_cli.outputs import Outputs
+from tensormend_cli.words import with_options
 
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
@@ -80,7 +81,7 @@ def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
     told: list[str] = []
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = with_options(" ".join(str(message).split()))
         if text not in told:
             told.append(text)
             note(text)

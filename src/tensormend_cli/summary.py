@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensormend_cli.words import duration, times
+from tensormend_cli.words import count, duration, times
 
 if TYPE_CHECKING:
     from tensormend import Completion, Trust
@@ -16,7 +16,11 @@ __all__ = ["describe", "make_record"]
 
 
 def describe(
-    result: Completion, source: Path, written: Mapping[str, Path], stopped: str | None
+    result: Completion,
+    source: Path,
+    written: Mapping[str, Path],
+    n_iter: int,
+    stopped: str | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield labelled rows: verdict, error, model, time and files."""
     known, trust = result.known, result.trust
@@ -33,11 +37,18 @@ def describe(
         result.notes[0] if result.path else f"Rank {times(result.x.rank)}, {result.method}.",
     )
     if not result.fitted.is_identity:
-        yield "values", result.fitted.describe()
-    ended = f"Stopped by {stopped}." if stopped else result.message
-    yield "run", f"{result.n_iter} iterations, {duration(result.seconds)}. {ended}"
+        yield "before fit", result.fitted.describe()
+    ended = f"Stopped by {stopped}." if stopped else _describe_end(result)
+    yield "run", f"{count(n_iter, 'iteration')}, {duration(result.seconds)}. {ended}"
     for kind, path in written.items():
         yield "written", f"{path} ({kind})"
+
+
+def _describe_end(result: Completion) -> str:
+    """Say how a run ended, after a search in words that are not of its last fit alone."""
+    if result.path and result.success:
+        return "The search and the last fit came to their end."
+    return result.message
 
 
 def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
@@ -56,6 +67,7 @@ def make_record(
     source: Path,
     written: Mapping[str, Path],
     *,
+    n_iter: int,
     stopped: str | None,
     checkpoint: Path | None,
     warnings: Sequence[str],
@@ -85,7 +97,7 @@ def make_record(
         "status": result.status.name,
         "message": result.message,
         "notes": result.notes,
-        "n_iter": result.n_iter,
+        "n_iter": n_iter,
         "seconds": result.seconds,
         "stopped": stopped,
         "checkpoint": None if checkpoint is None else str(checkpoint),

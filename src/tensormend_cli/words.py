@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from typing import Any, TextIO
 
 __all__ = [
     "as_json",
+    "count",
     "duration",
     "make_ending",
     "memory",
@@ -23,9 +25,26 @@ __all__ = [
     "show",
     "show_json",
     "times",
+    "with_options",
 ]
 
 LABEL = 12  # width of the labels of rows
+OPTIONS = {
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            *("variable", "modes", "missing", "mask", "rank", "method", "holdout", "center"),
+            *("scale", "log", "clip", "tol", "max_iter", "checkpoint", "resume", "save_every"),
+            *("memory_limit", "threads"),
+        )
+    },
+    "max_seconds": "--time-limit",
+    "rng": "--seed",
+    "overwrite": "--force",
+}
+"""Options by the name that the library has for them."""
+
+NO_WORDS = ("max_iter", "max_seconds", "memory_limit", "save_every", "rng")  # names, wherever
 NARROWEST, WIDEST = 20, 100  # texts beside labels, and lines: others are hard to read
 
 
@@ -117,6 +136,37 @@ def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = No
         lines += ["", " Exit codes:"]
         lines += [f"   {code:<4} {meaning}" for code, meaning in exits.items()]
     return "\n".join(lines)
+
+
+def with_options(text: str) -> str:
+    """Put options in place of the arguments that a message of the library names.
+
+    >>> with_options("give modes= and rank=(2, 3), with method='auto', or set max_seconds")
+    'give --modes and --rank 2,3, with --method auto, or set --time-limit'
+    """
+    given = rf"""(?<![\w/.-])({"|".join(OPTIONS)})=(\([^()]*\)|'[^']*'|[\w-]*)(?=[\s;,)]|\.?$)"""
+    bare = rf"(?<![\w/.-])({'|'.join(NO_WORDS)})(?=[\s;,]|$)"
+    text = re.sub(given, lambda found: f"{OPTIONS[found[1]]}{_as_typed(found[2])}", text)
+    return re.sub(bare, lambda found: OPTIONS[found[1]], text)
+
+
+def _as_typed(value: str) -> str:
+    """Write a value of Python as one types it after an option."""
+    if value in ("", "True"):
+        return ""
+    if value.startswith("("):
+        parts = (part.strip() for part in value.strip("()").split(","))
+        return " " + ",".join("" if part == "None" else part for part in parts)
+    return " " + value.strip("'")
+
+
+def count(number: int, what: str) -> str:
+    """Write how many there are of something.
+
+    >>> count(1, "slice"), count(12, "slice")
+    ('1 slice', '12 slices')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def times(numbers: Sequence[int]) -> str:

@@ -24,7 +24,7 @@ from tensormend.completion import Completion, Judged
 from tensormend.cost import Cost, dense_cost, estimate_cost
 from tensormend.errors import InputError
 from tensormend.holdout import MAX_FOLDS
-from tensormend.known import Known
+from tensormend.known import Kind, Known
 from tensormend.recover import recover, warn_about_unseen
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import solve
@@ -124,7 +124,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         replace(
             result,
             seconds=time.perf_counter() - run.watch.started,
-            notes=(_describe(choice), *choice.notes, *result.notes),
+            notes=(_describe(choice, known.kind), *choice.notes, *result.notes),
         ),
         known=known,
         fitted=fitted,
@@ -186,24 +186,25 @@ def _nothing_to_fit(x: Tucker) -> Result:
     return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, Trace((row,)), "shrink")
 
 
-def _describe(choice: Choice) -> str:
+def _describe(choice: Choice, kind: Kind) -> str:
     """Say what was chosen, in a sentence."""
-    trial = choice.trial
+    trial, pattern = choice.trial, choice.pattern
     if trial.method == "rank":
         what = f"rank {trial.rank}"
     else:
         taken = "nothing" if trial.center is None else "the grand mean"
         if trial.center:
-            taken += f" and effects of modes {', '.join(map(str, trial.center))}"
+            names = (kind.describe(k, ())[0] for k in trial.center)
+            taken += f" and effects of {', '.join(names)}"
         what = f"shrinkage of strength {trial.strength:.2g}"
-        if trial.balance is not None and set(trial.balance) != {1.0}:
-            what += f" times {', '.join(f'{factor:g}' for factor in trial.balance)} in the modes"
+        for k, factor in enumerate(trial.balance or ()):
+            if factor != 1:
+                more = "stronger" if factor > 1 else "weaker"
+                what += f", {more} in {kind.describe(k, ())[0]} (x{factor:g})"
         what += f", {taken} taken out"
-    way = (
-        "one by one"
-        if choice.pattern.mode is None
-        else f"by fibres along mode {choice.pattern.mode}"
-    )
+    way = "one by one"
+    if pattern.mode is not None:
+        way = f"by fibres along {kind.describe(pattern.mode, ())[0]}"
     return (
         f"{what}: the best of {len(choice.path)} models on {len(choice.held)} entries held out "
         f"{way}, error {trial.error:.3g}"

@@ -122,7 +122,7 @@ def complete(
     watch = Watch(progress, started=clock)
 
     def begin(settings: dict[str, Any]) -> tuple[Journal, np.random.Generator]:
-        signature = "" if checkpoint is None else sign(known, preprocessing, settings)
+        signature = {} if checkpoint is None else sign(known, preprocessing, settings)
         return Journal.open(checkpoint, signature, rng, resume=resume, every=save_every)
 
     if isinstance(rank, str):

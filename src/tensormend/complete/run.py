@@ -60,13 +60,15 @@ class Run:
         return look
 
 
-def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> str:
-    """Describe a run by what its result depends on."""
-    words = ", ".join(f"{name} {_say(value)}" for name, value in sorted(settings.items()))
-    return (
-        f"tensormend {version('tensormend')}, {words}, {preprocessing}, {known.values.dtype} data "
-        f"of shape {known.shape}, {_digest(known.indices, known.values)}"
-    )
+def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Describe a run by what its result depends on, by name."""
+    steps = {part.name: getattr(preprocessing, part.name) for part in fields(preprocessing)}
+    return {
+        "version": version("tensormend"),
+        "shape": str(known.shape),
+        "data": f"{known.values.dtype} {_digest(known.indices, known.values)}",
+        **{name: _say(value) for name, value in {**steps, **settings}.items()},
+    }
 
 
 def _say(value: Any) -> str:

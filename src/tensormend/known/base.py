@@ -97,7 +97,8 @@ class Labelled(Kind, ABC):
     def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
         """Name a mode and some of its places, for a message."""
         labels = ", ".join(str(self.label(mode, int(place))) for place in places)
-        return f"mode {self.names[mode]!r}", labels
+        name = self.names[mode]
+        return (str(name) if name == f"mode {mode}" else f"mode {name!r}"), labels
 
     def describe_entry(self, place: Sequence[int]) -> str:
         """Name one entry, for a message."""
