@@ -22,8 +22,8 @@ INTRO = """# Gallery
 
 Real data with a part hidden, filled with `tm.complete` and with what one would do otherwise. Each
 is a script of about a page in `examples/`, which prints the errors on the hidden entries and draws
-the picture; `--small` tries it out in seconds. Lines are drawn along the mode in which they do
-best. Data that come inside of packages need `pip install "tensormend[realdata]"`; what is missing
+the picture; `--small` tries it out in seconds. Lines are drawn along a mode in which they do
+well. Data that come inside of packages need `pip install "tensormend[realdata]"`; what is missing
 says so. `make gallery` writes this page, its numbers and its pictures. [Real data](real-data.md)
 has more ways to lose entries, and other methods.
 """
