@@ -31,7 +31,7 @@ def describe_verdict(trust: Trust) -> dict[str, str]:
         "verdict_class": kind,
         "verdict_strokes": strokes,
         "verdict_word": trust.verdict.name.replace("_", " ").capitalize(),
-        "verdict_sentence": trust.verdict.value,
+        "verdict_sentence": shorten(f"{trust.verdict.value} {trust.remark}".strip(), MAX_LETTERS),
         "error_name": "In-sample error" if trust.seen else "Expected error of a filled-in value",
         "error_value": f"{number(trust.rmse)}{spread}",
         "error_words": " ".join(_explain_error(trust)),
@@ -72,13 +72,12 @@ def _explain_error(trust: Trust) -> list[str]:
 
 def _list_facts(trust: Trust) -> dict[str, str]:
     each = trust.n_entries / trust.degrees_of_freedom if trust.degrees_of_freedom else math.inf
-    facts = {
+    return {
         "Entries that were fitted": f"{trust.n_entries:,}",
         "Entries per degree of freedom": number(each),
         "Noise in the residuals": number(trust.noise),
         "Slices never seen": str(sum(map(len, trust.unseen_slices))),
     }
-    return {**facts, "Fibres never seen": escape(trust.remark)} if trust.remark else facts
 
 
 def _width(value: float, largest: float) -> str:
