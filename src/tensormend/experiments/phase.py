@@ -180,6 +180,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         "table": "\n".join(rows),
         "n": str(n),
         "n_cells": str(len(records)),
+        "n_grid": str(sum(1 for _ in grid(records[0]["scale"]))),
         "n_full": str(sum(count == most for count in trials)),
         "first": str(records[0]["settings"]["first"]),
         "trials": str(most),
