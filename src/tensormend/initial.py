@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, multi_mode_product
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, mode_product, norm
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
@@ -18,6 +18,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 # The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
 # than the iterations they save.
 START_TOL, START_SWEEPS = 0.1, 8
+EASY_TOL = 0.3  # with many samples
 
 # From this many samples per degree of freedom on, the other modes are estimated after projection
 # onto the lead factor, which needs the entries in one order only.
@@ -50,21 +51,21 @@ def corrected_start(problem: Problem) -> Tucker:
             x = Tucker(back.project(factors), factors)
     else:
         x = thosvd(back, problem.rank)
-    seen = problem.operator.forward(x)
-    energy = float(np.linalg.norm(seen)) ** 2
-    return x * float(np.vdot(seen, problem.y).real / energy) if energy > 0 else x
+    # the core is A* y between the factors, so <A(x), y> = <x, A* y> is its squared norm
+    energy = problem.operator.energy(x)
+    return x * (norm(x.core) ** 2 / energy) if energy > 0 else x
 
 
 def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
+    """Estimate one factor after the other, each from what the ones before it left."""
     lead = back.fibres.lead
-    factors = {lead: _leading(problem, lead, back.gram(lead, shrink=ratio))}
-    body = back.contract(lead, factors[lead])
+    factors = {lead: _leading(problem, lead, back.gram(lead, shrink=ratio), EASY_TOL)}
+    core = back.contract(lead, factors[lead])
     for k in range(len(problem.shape)):
         if k != lead:
-            matrix = np.moveaxis(body, k, 0).reshape(problem.shape[k], -1)
-            factors[k] = _leading(problem, k, _dense_gram(matrix, ratio))
-    bases = [None if k == lead else factors[k] for k in range(len(problem.shape))]
-    core = multi_mode_product(body, bases, adjoint=True)
+            matrix = np.moveaxis(core, k, 0).reshape(problem.shape[k], -1)
+            factors[k] = _leading(problem, k, _dense_gram(matrix, ratio), EASY_TOL)
+            core = mode_product(core, factors[k].conj().T, k)
     return Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
 
 
@@ -79,13 +80,15 @@ def _dense_gram(matrix: Array, shrink: float) -> Callable[[Array], Array]:
     return apply
 
 
-def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:
+def _leading(
+    problem: Problem, mode: int, gram: Callable[[Array], Array], tol: float = START_TOL
+) -> Array:
     return leading_eigenvectors(
         gram,
         problem.shape[mode],
         problem.rank[mode],
         dtype=problem.dtype,
-        tol=START_TOL,
+        tol=tol,
         max_sweeps=START_SWEEPS,
     )[0]
 

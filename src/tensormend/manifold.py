@@ -94,23 +94,24 @@ class TuckerTangent:
 
     def shifted(self, step_size: float) -> Tucker:
         """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
-        x = self.point
-        core = np.zeros(tuple(2 * r for r in x.rank), dtype=x.dtype)
-        base = [slice(0, r) for r in x.rank]
-        core[tuple(base)] = x.core + step_size * self.core
-        for k, r in enumerate(x.rank):
-            block = list(base)
-            block[k] = slice(r, None)
-            core[tuple(block)] = step_size * x.core
-        return Tucker(core, tuple(map(np.hstack, zip(x.factors, self.factors, strict=True))))
+        return self._wide(self.point.core + step_size * self.core, step_size)
 
     def as_tucker(self) -> Tucker:
         """Return the tangent vector itself as a Tucker tensor of rank ``2 r``."""
-        out = self.shifted(1.0)
-        base = tuple(slice(0, r) for r in self.point.rank)
-        core = out.core.copy()
-        core[base] = self.core
-        return Tucker(core, out.factors)
+        return self._wide(self.core, 1.0)
+
+    def _wide(self, corner: Array, weight: float) -> Tucker:
+        x = self.point
+        core = np.zeros(tuple(2 * r for r in x.rank), dtype=x.dtype)
+        base = [slice(0, r) for r in x.rank]
+        core[tuple(base)] = corner
+        beside = weight * x.core
+        for k, r in enumerate(x.rank):
+            block = list(base)
+            block[k] = slice(r, None)
+            core[tuple(block)] = beside
+        pairs = zip(x.factors, self.factors, strict=True)
+        return Tucker(core, tuple(np.concatenate(pair, axis=1) for pair in pairs))
 
     def retract(
         self, step_size: float, truncate: Callable[[Tucker, tuple[int, ...]], Tucker] = thosvd

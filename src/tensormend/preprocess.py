@@ -72,6 +72,11 @@ class Preprocessing:
             raise InputError(f"scale must be one mode, or None for no scaling, got {self.scale!r}")
         _bounds(self.clip)
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is done to values, so that there is nothing to fit."""
+        return self == Preprocessing()
+
     def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> Fitted:
         """Fit the means and deviations to the observed entries of a tensor.
 
@@ -184,6 +189,11 @@ class Fitted:
                     f"effects and deviations must have one number for each slice of their mode in "
                     f"shape {self.shape}, got shape {array.shape} for mode {k}"
                 )
+
+    @classmethod
+    def identity(cls, shape: tuple[int, ...]) -> Fitted:
+        """Return what does nothing."""
+        return cls(shape, False, None, {}, None, None, (-math.inf, math.inf))
 
     @property
     def is_identity(self) -> bool:

@@ -18,6 +18,10 @@ from tensormend.tucker import Tucker
 
 __all__ = ["Gradient", "Problem"]
 
+# Sizes up to which, and down to the inverse of which, eighth powers of measurements and sums of
+# many of them are far from the limits of the data type, by its bits.
+ORDINARY = {32: 2.0**8, 64: 2.0**64}
+
 
 class Gradient(NamedTuple):
     """Loss at an iterate, ``||G||`` of ``G = A*(y - A(x))``, and its projection on the tangent."""
@@ -32,13 +36,15 @@ class Problem:
     """Minimize ``||A(x) - y||^2 / 2`` over tensors of a multilinear rank.
 
     ``dtype``, the type of the iterates and of all sums, is that of ``y`` joined with the
-    operator's; the measurements have it too, unless `compact` has halved it.
+    operator's; the measurements have it too, unless `compact` has halved it. ``magnitude`` is the
+    power of two below their largest.
     """
 
     operator: Operator
     y: Array
     rank: tuple[int, ...]
     dtype: np.dtype[Any] = field(init=False, repr=False)
+    magnitude: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("shape", "size", "dtype"):
@@ -55,28 +61,30 @@ class Problem:
                 f"y must hold one value per measurement, shape ({self.operator.size},), "
                 f"got shape {y.shape}"
             )
-        if not np.isfinite(y.sum()):  # without a temporary array where all is well
+        largest = _largest_part(y)
+        if not np.isfinite(largest):
             bad = ~np.isfinite(y)
-            if bad.any():
-                raise InputError(
-                    f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
-                    f"position {int(np.argmax(bad))}); drop these measurements"
-                )
+            raise InputError(
+                f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
+                f"position {int(np.argmax(bad))}); drop these measurements"
+            )
+        if not largest:
+            raise InputError("measurements must hold at least one nonzero value, got zeros only")
         object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
         dtype = np.result_type(y.dtype, self.operator.dtype)
         if not is_inexact(dtype):
             dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "y", np.ascontiguousarray(y, dtype=dtype))
-        if not self.y.any():
-            raise InputError("measurements must hold at least one nonzero value, got zeros only")
+        object.__setattr__(self, "magnitude", 2.0 ** math.floor(math.log2(largest)))
 
-    def _with(self, operator: Operator, y: Array) -> Problem:
+    def _with(self, operator: Operator, y: Array, magnitude: float | None = None) -> Problem:
         """Return the problem with other measurements that need no checking."""
         out = object.__new__(Problem)
         for name, value in (("operator", operator), ("y", y), ("rank", self.rank)):
             object.__setattr__(out, name, value)
         object.__setattr__(out, "dtype", self.dtype)
+        object.__setattr__(out, "magnitude", magnitude or self.magnitude)
         return out
 
     @property
@@ -90,18 +98,20 @@ class Problem:
         y = self.y if self.unit == 1 else self.y / self.y.dtype.type(self.unit)
         return self.unit * float(np.linalg.norm(y.astype(self.dtype, copy=False)))
 
-    @cached_property
+    @property
     def unit(self) -> float:
-        """Power of two near the largest measurement; dividing by it loses no bit."""
-        parts = (self.y.real, self.y.imag) if self.dtype.kind == "c" else (self.y,)
-        largest = max(max(float(part.max()), -float(part.min())) for part in parts)
-        return 2.0 ** math.floor(math.log2(largest))
+        """What measurements are to be divided by lest powers of them overflow or vanish.
+
+        A power of two, so that no bit is lost; 1 where the measurements are of ordinary size.
+        """
+        widest = ORDINARY[np.finfo(self.dtype).bits]
+        return 1.0 if 1 / widest <= self.magnitude <= widest else self.magnitude
 
     def in_units(self) -> Problem:
-        """Return the problem for ``y / unit``, whose squares neither overflow nor vanish."""
+        """Return the problem for ``y / unit``."""
         if self.unit == 1:
             return self
-        return self._with(self.operator, self.y / self.y.dtype.type(self.unit))
+        return self._with(self.operator, self.y / self.y.dtype.type(self.unit), 1.0)
 
     def with_rank(self, rank: tuple[int, ...]) -> Problem:
         """Return the problem for another rank."""
@@ -116,14 +126,12 @@ class Problem:
         Lead-mode indices take 16 bits where the size allows.
         """
         half = {"f": np.float32, "c": np.complex64}[self.dtype.kind]
-        if not 2.0**-100 < self.unit < 2.0**100:
+        if not 2.0**-100 < self.magnitude < 2.0**100:
             raise InputError(
                 f"compact storage is for measurements that single precision can hold, got some of "
-                f"size {self.unit:.1g}; divide them by that first, or leave compact out"
+                f"size {self.magnitude:.1g}; divide them by that first, or leave compact out"
             )
-        unit = self.y.dtype.type(self.unit)
-        y = (self.y / unit).astype(half) * half(1).real.dtype.type(self.unit)
-        return self._with(self.operator.compact(), y)
+        return self._with(self.operator.compact(), self.y.astype(half))
 
     def gradient(self, x: Tucker) -> Gradient:
         """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
@@ -134,3 +142,9 @@ class Problem:
     def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the order of a tree over the modes."""
         return self._with(*self.operator.arrange(self.y, modes, threads))
+
+
+def _largest_part(y: Array) -> float:
+    """Largest real or imaginary part without its sign; NaN where there is one."""
+    parts = (y.real, y.imag) if y.dtype.kind == "c" else (y,)
+    return float(np.max([[part.max(), -float(part.min())] for part in parts]))

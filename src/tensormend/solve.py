@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tensormend.algebra import Array, norm
 from tensormend.checkpoint import Checkpoint, RunSoFar, load_run, save_run
@@ -51,21 +52,29 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_runs = 0
-        self._limits: threadpool_limits | None = None
+        self._limits: Any = None
+        self._found: tuple[int, ThreadpoolController] | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self._n_runs == 0:
-                self._limits = threadpool_limits(limits=1, user_api="blas")
+                self._limits = self._libraries().limit(limits=1, user_api="blas")
             self._n_runs += 1
         try:
             yield
         finally:
             with self._lock:
                 self._n_runs -= 1
-                if self._n_runs == 0 and self._limits is not None:
+                if self._n_runs == 0:
                     self._limits.restore_original_limits()
+
+    def _libraries(self) -> ThreadpoolController:
+        """Look for the BLAS libraries anew only where more of Python has been imported."""
+        n_modules = len(sys.modules)
+        if self._found is None or self._found[0] != n_modules:
+            self._found = n_modules, ThreadpoolController()
+        return self._found[1]
 
 
 _one_blas_thread = _BlasLimit()

@@ -109,6 +109,7 @@ def _check_overrides(
     for given in (y, None):
         pulled_core = operator.core_gradient(x, given)
         _close(pulled_core, Operator.core_gradient(operator, x, given), tol, "core_gradient")
+    _close(operator.energy(x), norm(operator.forward(x)) ** 2, tol, "energy")
     _close(
         operator.tangent_energy(tangent),
         norm(operator.forward_tangent(tangent)) ** 2,

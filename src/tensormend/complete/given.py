@@ -43,9 +43,9 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
         fold = _choose_holdout(known, holdout, rng)
         kept = fold.kept(len(values))
         places, values = places[kept], values[kept]
-    fitted = run.preprocessing.fit(places, values, known.shape)
     kind = {"dtype": values.dtype, "threads": run.threads}
     operator = KnownSampling(known, places, **kind)  # refuses places that are not there
+    fitted = _fit_preprocessing(run, places, values)
     if others is not None:
         _warn_about_overlap(known, others[0])
     elif fold is not None:
@@ -76,6 +76,13 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
     return Completion.from_result(result, known=known, fitted=fitted, judged=judged)
 
 
+def _fit_preprocessing(run: Run, places: Array, values: Array) -> Fitted:
+    """Fit what is done to the values, without looking at them where nothing is."""
+    if run.preprocessing.is_nothing:
+        return Fitted.identity(run.known.shape)
+    return run.preprocessing.fit(places, values, run.known.shape)
+
+
 def _held_out(
     known: Known, others: tuple[Array, Array] | None, fitted: Fitted, kind: dict[str, Any]
 ) -> tuple[Sampling, Array] | None:
@@ -88,9 +95,10 @@ def _held_out(
 
 
 def _sample(size: int, rng: np.random.Generator) -> Array:
-    if size <= N_JUDGED:
-        return np.arange(size)
-    return np.sort(rng.choice(size, N_JUDGED, replace=False))
+    """Draw one entry from each of many parts of equal length, in ascending order."""
+    n_parts = min(size, N_JUDGED)
+    edges = np.arange(n_parts + 1) * size // n_parts
+    return edges[:-1] + (rng.random(n_parts) * np.diff(edges)).astype(np.int64)
 
 
 def _warn_about_overlap(known: Known, held: Array) -> None:

@@ -136,6 +136,10 @@ class Operator(ABC):
             return self.forward(tangent.as_tucker())
         return self.forward(tangent.dense(self.shape))
 
+    def energy(self, x: Tucker) -> float:
+        """Squared norm of the measurements of a tensor."""
+        return norm(self.forward(x)) ** 2
+
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
         """Squared norm of the measurements of a tangent vector."""
         return norm(self.forward_tangent(tangent)) ** 2

@@ -263,16 +263,21 @@ class Sampling(Operator):
             values = stored
         return self._measured(values)
 
+    def energy(self, x: Tucker) -> float:
+        """Measure a tensor without keeping the measurements."""
+        self._check_tensor(x)
+        f = self.fibres
+        core, factors = _tree_order(x, f.modes)
+        square = kernels.tucker_energy(f.nodes, f.starts, f.leaves, core, factors, self.threads)
+        return float(self.scale**2 * square)
+
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
         """Measure a tangent vector without keeping the measurements."""
         if isinstance(tangent, TuckerTangent):
-            f = self.fibres
-            core, factors = _tree_order(tangent.as_tucker(), f.modes)
-            square = kernels.tucker_energy(f.nodes, f.starts, f.leaves, core, factors, self.threads)
-        else:
-            f, _ = self.fibres.along(tangent.mode)
-            panels = _panels(tangent)
-            square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
+            return self.energy(tangent.as_tucker())
+        f, _ = self.fibres.along(tangent.mode)
+        panels = _panels(tangent)
+        square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
         return float(self.scale**2 * square)
 
     def normal(self, tangent: TuckerTangent) -> Pullback:
