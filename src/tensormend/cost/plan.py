@@ -33,7 +33,7 @@ __all__ = ["Plan", "measure_speed"]
 # coordinate and where its children begin; and while it is found, lists that grow and are copied.
 COLUMN, PLACE, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
 FACTOR_COPIES = 13  # iterate, gradient, directions and the panels of a retraction, at a time
-START_PANELS = 2  # panels have one row for every fibre of the whole tensor
+# panels that have one row for every fibre of the whole tensor
 PANELS = {"sm-qrgd": 8, "sempiht": 4}
 MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL = 64, 16384, 2**28  # how the kernels cut a pass
 
@@ -115,11 +115,12 @@ class Plan:
         if self.modes != stored:
             yield "while the entries are arranged", held + self.building(self.modes, d - 1)
             held += self.tree(self.modes)
-        held += 2 * values  # arranged, and once more in units
+        held += values  # arranged
         if self.is_sequential:
             numbers = 4 * PLACE * self.nodes(self.modes)[-1]  # of the fibres, and while found
-            panel = START_PANELS * self.panel
-            yield "while the start is computed", held + numbers + panel + self.block_iteration
+            n_panels = 1 + (self.modes[-1] != d - 1)  # copied where its axes are not in order
+            bases = self.block_iteration
+            yield "while the start is computed", held + numbers + n_panels * self.panel + bases
         else:
             others = [(*(j for j in stored if j != k), k) for k in stored if k != self.modes[-1]]
             for modes in others:
@@ -127,7 +128,6 @@ class Plan:
                 held += self.tree(modes) + values
             yield "while the start is computed", held + self.block_iteration + self.factors(1)
             held -= len(others) * values
-        yield "while the start is computed", held + values  # what it says about the entries
         if self.method in ("sempiht", "tiht"):
             held += 2 * values  # residual and step
         core = 4 * self.width * math.prod(2 * r for r in self.widest)
