@@ -208,6 +208,7 @@ def test_multilinear_rank_of_special_tensors() -> None:
     ("rank", "expected"),
     [
         (2, (2, 2, 2)),
+        (5, (4, 5, 5)),
         (np.int64(2), (2, 2, 2)),
         ([1, 2, 2], (1, 2, 2)),
         (np.array([4, 2, 2]), (4, 2, 2)),
@@ -228,7 +229,7 @@ def test_as_rank_takes_an_int_or_one_per_mode(rank: Any, expected: tuple[int, ..
         (0, r"1 or more in every mode, got 0 in mode 0"),
         ((2, 0, 2), r"1 or more in every mode, got 0 in mode 1"),
         ((2, 2, -1), r"1 or more in every mode, got -1 in mode 2"),
-        (5, r"got rank 5 in mode 0 of size 4; use at most 4 there"),
+        (7, r"got rank 7 in mode 0 of size 4; use at most 4 there"),
         ((4, 4, 7), r"got rank 7 in mode 2 of size 6; use at most 6 there"),
         (
             (1, 2, 1),
@@ -242,6 +243,19 @@ def test_as_rank_takes_an_int_or_one_per_mode(rank: Any, expected: tuple[int, ..
 def test_as_rank_says_what_is_wrong(rank: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         as_rank(rank, (4, 5, 6))
+
+
+@many
+@given(shape=shapes, data=st.data())
+def test_as_rank_gives_one_int_the_room_there_is(
+    shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    rank = data.draw(st.integers(1, max(shape)))
+    got = as_rank(rank, shape)
+    assert as_rank(got, shape) == got  # exists
+    for k, r in enumerate(got):
+        others = math.prod(got[:k] + got[k + 1 :])
+        assert r == min(rank, shape[k], others)  # and no mode could have more
 
 
 @many

@@ -21,6 +21,7 @@ __all__ = [
     "Array",
     "as_rank",
     "as_shape",
+    "cap_rank",
     "check_memory",
     "gaussian",
     "inner",
@@ -81,17 +82,20 @@ def as_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Check a multilinear rank against a shape; one int stands for all modes.
+    """Check a multilinear rank against a shape.
 
     A tensor of multilinear rank ``r`` exists exactly if ``1 <= r_k <= n_k`` and
-    ``r_k <= prod(r_j for j != k)`` in every mode.
+    ``r_k <= prod(r_j for j != k)`` in every mode. One int stands for all modes that have room for
+    it, and for as much as there is in the others.
 
-    >>> as_rank(2, (4, 5, 6))
-    (2, 2, 2)
+    >>> as_rank(2, (4, 5, 6)), as_rank(20, (300, 400, 3))
+    ((2, 2, 2), (20, 20, 3))
     """
     shape = tuple(shape)
     if isinstance(rank, int | np.integer):
         out = (int(rank),) * len(shape)
+        if 1 <= rank <= max(shape):
+            out = cap_rank(out, shape)
     else:
         out = _as_integers(rank, "rank")
     if len(out) != len(shape):
@@ -116,6 +120,14 @@ def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
                 f"use at most {total // r} there or raise the others"
             )
     return out
+
+
+def cap_rank(rank: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """Lower a rank to one that exists."""
+    out = [min(r, n) for r, n in zip(rank, shape, strict=True)]
+    for k, r in enumerate(out):
+        out[k] = min(r, math.prod(out[:k] + out[k + 1 :]))
+    return tuple(out)
 
 
 def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: str) -> None:

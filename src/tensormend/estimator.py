@@ -57,7 +57,8 @@ class TuckerCompletion(BaseEstimator):
 
     Parameters
     ----------
-    rank : ``"auto"``, or the multilinear rank, one int per mode or one for all
+    rank : ``"auto"``, or the multilinear rank, one int per mode or one for all (less where a mode
+        has less room)
     shape : shape of the tensor of which places and values are given; ``None`` for data with holes
     method, center, scale, log, clip, holdout, max_seconds, threads : as for `complete`
     tol, max_iter : as for `recover`, for a given rank; ``None`` for what these are there

@@ -80,7 +80,7 @@ def recover(
     ----------
     operator : the measurement operator ``A``
     y : the measurements, one per row of the operator
-    rank : multilinear rank, one int per mode or one for all
+    rank : multilinear rank, one int per mode or one for all (less where a mode has less room)
     method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rbb"``, ``"rcg"``,
         ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, ``"shrink"`` (no cut at
         the rank but shrinkage within it, see `Shrink`), or a solver

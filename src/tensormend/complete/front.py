@@ -65,7 +65,7 @@ def complete(
     rank : ``"auto"``: some known entries are held out, shrinkage of every strength and, for data
         that are nearly of low rank, ranks are tried on them (see `choose_model` for the rule), and
         the best is fitted to all entries. Else the multilinear rank, one int per mode or one for
-        all
+        all (less where a mode has less room)
     mask : boolean array, true where ``data`` is known; NaN may stand where it is false
     indices : ``m x d`` integers, the places of the values
     shape : shape of the tensor, with ``indices``

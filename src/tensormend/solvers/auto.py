@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensormend.algebra import Array
+from tensormend.algebra import Array, cap_rank
 from tensormend.contract import Solver, State
 from tensormend.initial import corrected_start
 from tensormend.problem import Problem
@@ -195,19 +195,10 @@ def _residual(problem: Problem, loss: float) -> float:
 
 def _search_wider(problem: Problem, solver: Solver[Any], extra: int) -> Tucker:
     """Fit with larger ranks from the corrected start, and cut the fit to the ranks asked for."""
-    wide = problem.with_rank(_widened(problem.shape, problem.rank, extra))
+    wide = problem.with_rank(cap_rank([r + extra for r in problem.rank], problem.shape))
     state: State = solver.init(wide, corrected_start(wide))
     for _ in range(WIDE_ITERATIONS):
         state = solver.step(wide, state)
         if not _residual(wide, state.loss) > WIDE_RESIDUAL:
             break
     return thosvd(state.x, problem.rank)
-
-
-def _widened(shape: tuple[int, ...], rank: tuple[int, ...], extra: int) -> tuple[int, ...]:
-    """Raise every rank as far as sizes and the product of the other ranks allow."""
-    wide = [min(n, r + extra) for n, r in zip(shape, rank, strict=True)]
-    for k in range(len(wide)):
-        others = int(np.prod(wide[:k] + wide[k + 1 :]))
-        wide[k] = max(rank[k], min(wide[k], others))
-    return tuple(wide)
