@@ -158,6 +158,13 @@ def fit_boundary(records: Sequence[Record]) -> Boundary | None:
     return Boundary(x, y, float(slope), float(intercept), float(r_squared))
 
 
+def _count_cells(records: Sequence[Record]) -> str:
+    """Say how many cells the grid has, and how many of them are here where some are not."""
+    n_grid = sum(1 for _ in grid(records[0]["scale"]))
+    missing = "" if len(records) == n_grid else f" ({len(records)} are here, the others grey)"
+    return f"{n_grid} cells{missing}"
+
+
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate the boundary of each method and say which needs the fewest samples."""
     rows = ["| method | start | boundary, fitted | R² | half success at the largest rank |"]
@@ -179,8 +186,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     return {
         "table": "\n".join(rows),
         "n": str(n),
-        "n_cells": str(len(records)),
-        "n_grid": str(sum(1 for _ in grid(records[0]["scale"]))),
+        "cells": _count_cells(records),
         "n_full": str(sum(count == most for count in trials)),
         "first": str(records[0]["settings"]["first"]),
         "trials": str(most),
