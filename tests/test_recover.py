@@ -119,7 +119,7 @@ def refuse(message: str, **options: Any) -> Any:
     ("options", "message"),
     [
         refuse("must not exceed the product of the other ranks", rank=(5, 2, 2)),
-        refuse("must not exceed the size of its mode, got rank 13 in mode 0", rank=13),
+        refuse("must not exceed the size of its mode, got rank 15 in mode 0", rank=15),
         refuse("1 or more in every mode, got 0", rank=0),
         refuse("one int or one per mode", rank=(2, 2)),
         refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rbb", method="newton"),
@@ -266,8 +266,8 @@ def test_result_is_readable() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("dtype", "unit"),
-    [("float64", u) for u in (1e-200, 1e-90, 1e90, 1e200)]
-    + [("float32", u) for u in (1e-25, 1e-12, 1e12, 1e25)],
+    [("float64", u) for u in (1e-200, 1e-90, 1e-18, 1e18, 1e90, 1e200)]
+    + [("float32", u) for u in (1e-25, 1e-12, 3e-3, 3e2, 1e12, 1e25)],
 )
 def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -> None:
     """Squares of such data vanish or overflow; the answer must not."""

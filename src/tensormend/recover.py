@@ -240,7 +240,7 @@ def _make_start(
     if not isinstance(start, str) or start not in STARTS:
         raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
     if start == "corrected":
-        return corrected_start
+        return None if isinstance(solver, Auto) else corrected_start
     if start == "random":
         return lambda inside: random_start(inside, rng)
     return spectral_start if isinstance(solver, Auto) else None

@@ -113,10 +113,16 @@ def estimate_cost(
     return Cost(
         bytes=math.ceil(SLACK * (most + FIXED)) + extra,
         stage=stage,
-        advice="lower the rank, take fewer entries, or give them in single precision",
+        advice=_advice(stage),
         work=plan.work(passes),
         threads=kernels.thread_count(threads),
     )
+
+
+def _advice(stage: str) -> str:
+    if "entries" in stage:  # rank and precision do not matter there
+        return "take fewer entries"
+    return "lower the rank, take fewer entries, or give them in single precision"
 
 
 def dense_cost(shape: Sequence[int], dtype: Any = np.float64, copies: int = 1) -> Cost:
