@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,16 @@ private:
     T* data_ = nullptr;
 };
 
+// Look for something to happen for as long as the gap between two passes of a small problem is,
+// leaving the core to whoever else wants it: going to sleep and being woken takes as long as such
+// a pass.
+template <class Condition>
+void watch_for(const Condition& happened) {
+    constexpr auto patience = std::chrono::microseconds(300);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!happened() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
 // Threads that wait for work, because starting them anew would cost a small pass a tenth of its
 // time. One job at a time; a caller who finds them busy starts threads of its own. They are never
 // joined: at exit they wait, and after a fork, where they are gone, a new crew is made.
@@ -71,11 +82,13 @@ public:
                 // The system has no more threads to give: those that run do all the work.
             }
             work_ = &work;
-            n_called_ = n_running_ = std::min(n_helpers, n_threads_);
+            n_called_ = std::min(n_helpers, n_threads_);
+            n_running_ = n_called_;
             ++round_;
         }
         called_.notify_all();
         work();
+        watch_for([this] { return n_running_ == 0; });
         std::unique_lock<std::mutex> lock(mutex_);
         finished_.wait(lock, [this] { return n_running_ == 0; });
         return true;
@@ -85,7 +98,10 @@ private:
     void wait(int64_t index) {
         std::unique_lock<std::mutex> lock(mutex_);
         // a thread that starts late takes part in the round that started it
-        for (uint64_t seen = index < n_called_ ? round_ - 1 : round_;; seen = round_) {
+        for (uint64_t seen = index < n_called_ ? round_ - 1 : round_.load();; seen = round_) {
+            lock.unlock();
+            watch_for([&] { return round_ != seen; });
+            lock.lock();
             called_.wait(lock, [&] { return round_ != seen; });
             if (index >= n_called_) continue;
             const auto* const work = work_;
@@ -108,8 +124,9 @@ private:
     std::mutex turn_, mutex_;
     std::condition_variable called_, finished_;
     const std::function<void()>* work_ = nullptr;
-    int64_t n_threads_ = 0, n_called_ = 0, n_running_ = 0;
-    uint64_t round_ = 0;
+    int64_t n_threads_ = 0, n_called_ = 0;
+    std::atomic<int64_t> n_running_{0};  // these two change under the mutex and are watched without
+    std::atomic<uint64_t> round_{0};
 };
 
 // The crew of this process.

@@ -7,6 +7,7 @@ The paper's spectral start ``H(A* y)`` belongs to each method of the paper, whic
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 # than the iterations they save.
 START_TOL, START_SWEEPS = 0.1, 8
 EASY_TOL = 0.3  # with many samples
+LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in blocks, and how many
 
 # From this many samples per degree of freedom on, the other modes are estimated after projection
 # onto the lead factor, which needs the entries in one order only.
@@ -64,20 +66,35 @@ def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) ->
     for k in range(len(problem.shape)):
         if k != lead:
             matrix = np.moveaxis(core, k, 0).reshape(problem.shape[k], -1)
-            factors[k] = _leading(problem, k, _dense_gram(matrix, ratio), EASY_TOL)
+            gram = _dense_gram(matrix, ratio, back.threads)
+            factors[k] = _leading(problem, k, gram, EASY_TOL)
             core = mode_product(core, factors[k].conj().T, k)
     return Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
 
 
-def _dense_gram(matrix: Array, shrink: float) -> Callable[[Array], Array]:
+def _dense_gram(matrix: Array, shrink: float, threads: int) -> Callable[[Array], Array]:
+    """Return the map ``Q -> M M^H Q``, the diagonal of ``M M^H`` multiplied by ``shrink``.
+
+    Large products are cut into blocks of rows, the same for any number of threads.
+    """
+    blocks = np.array_split(matrix, N_BLOCKS if matrix.size >= LARGE else 1)
+    edges = np.cumsum([len(block) for block in blocks])[:-1]
     energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
     diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
 
     def apply(q: Array) -> Array:
+        with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
+            parts = pool.map(lambda block, rows: block.conj().T @ rows, blocks, np.split(q, edges))
+            inside = sum(parts)
+            outside = pool.map(lambda block: block @ inside, blocks)
+            out: Array = np.concatenate(list(outside)) + diagonal * q
+        return out
+
+    def apply_whole(q: Array) -> Array:
         out: Array = matrix @ (matrix.conj().T @ q) + diagonal * q
         return out
 
-    return apply
+    return apply if len(blocks) > 1 else apply_whole
 
 
 def _leading(
