@@ -414,6 +414,25 @@ def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
     assert peak < 8 * 1700 * 1700
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Equal to the whole product, and the same bits for every number of threads."""
+    shape = (50, 60, 40)
+    truth = tm.simulate.random_tucker(shape, 3, rng=0, dtype=dtype)
+    indices = tm.simulate.sample_indices(shape, 0.3, rng=1)
+    starts = []
+    for large, threads in ((np.inf, 1), (1, 1), (1, 2), (1, 16)):
+        monkeypatch.setattr(tm.initial, "LARGE", large)
+        operator = tm.Sampling(shape, indices, dtype=dtype, threads=threads)
+        problem = tm.Problem(operator, truth.entries(indices), (3, 3, 3))
+        starts.append(tm.initial.corrected_start(problem))
+    whole, one, *more = starts
+    assert one.distance(whole) < 1e-5 * whole.norm()
+    for other in more:
+        for a, b in zip(other.as_arrays().values(), one.as_arrays().values(), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 # what auto does on the way
 
 
