@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, mode_product, norm
+from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, mode_product, norm, tall_qr
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
@@ -19,12 +19,13 @@ from tensormend.tucker import Tucker, degrees_of_freedom
 # The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
 # than the iterations they save.
 START_TOL, START_SWEEPS = 0.1, 8
-EASY_TOL = 0.3  # with many samples
 LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in blocks, and how many
 
 # From this many samples per degree of freedom on, the other modes are estimated after projection
-# onto the lead factor, which needs the entries in one order only.
-MANY_SAMPLES = 20
+# onto the lead factor, which needs the entries in one order only; from the second number on a few
+# products with a block, of the rank and a few more columns, tell them well enough.
+MANY_SAMPLES, PLENTY = 20, 100
+SURPLUS, N_PRODUCTS = 3, 3
 
 __all__ = ["corrected_start", "random_start", "spectral_start"]
 
@@ -60,14 +61,15 @@ def corrected_start(problem: Problem) -> Tucker:
 
 def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
     """Estimate one factor after the other, each from what the ones before it left."""
-    lead = back.fibres.lead
-    factors = {lead: _leading(problem, lead, back.gram(lead, shrink=ratio), EASY_TOL)}
+    lead, needed = back.fibres.lead, degrees_of_freedom(problem.shape, problem.rank)
+    find = _power_basis if problem.operator.size >= PLENTY * needed else _leading
+    factors = {lead: find(problem, lead, back.gram(lead, shrink=ratio))}
     core = back.contract(lead, factors[lead])
     for k in range(len(problem.shape)):
         if k != lead:
             matrix = np.moveaxis(core, k, 0).reshape(problem.shape[k], -1)
             gram = _dense_gram(matrix, ratio, back.threads)
-            factors[k] = _leading(problem, k, gram, EASY_TOL)
+            factors[k] = find(problem, k, gram)
             core = mode_product(core, factors[k].conj().T, k)
     return Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
 
@@ -97,15 +99,22 @@ def _dense_gram(matrix: Array, shrink: float, threads: int) -> Callable[[Array],
     return apply if len(blocks) > 1 else apply_whole
 
 
-def _leading(
-    problem: Problem, mode: int, gram: Callable[[Array], Array], tol: float = START_TOL
-) -> Array:
+def _power_basis(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:
+    """Estimate leading eigenvectors by a few products with a block."""
+    n, rank = problem.shape[mode], problem.rank[mode]
+    block = gaussian((n, min(n, rank + SURPLUS)), np.random.default_rng(0), problem.dtype)
+    for _ in range(N_PRODUCTS):
+        block = gram(tall_qr(block)[0])
+    return np.linalg.svd(block, full_matrices=False)[0][:, :rank]
+
+
+def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:
     return leading_eigenvectors(
         gram,
         problem.shape[mode],
         problem.rank[mode],
         dtype=problem.dtype,
-        tol=tol,
+        tol=START_TOL,
         max_sweeps=START_SWEEPS,
     )[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["ModeTangent", "TuckerTangent", "core_inverses", "core_roots", "orthonormal_complement"]
+
+T = TypeVar("T")
 
 CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
 
@@ -90,7 +93,8 @@ class TuckerTangent:
 
     def squared_norm(self) -> float:
         """Squared Frobenius norm, from the orthogonal parts."""
-        return self.inner(self)
+        parts = (v @ root for v, root in zip(self.factors, core_roots(self.point), strict=True))
+        return float(sum(np.vdot(part, part).real for part in (self.core, *parts)))
 
     def shifted(self, step_size: float) -> Tucker:
         """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
@@ -186,9 +190,9 @@ def _refresh(panel: Array) -> Array:
     return fresh
 
 
-def _remember(point: Tucker, name: str, make: Callable[[Tucker], list[Array]]) -> list[Array]:
+def _remember(point: Tucker, name: str, make: Callable[[Tucker], T]) -> T:
     """Keep what depends on the core alone with the value it belongs to: one point, many vectors."""
-    kept: list[Array] | None = point.__dict__.get(name)
+    kept: T | None = point.__dict__.get(name)
     if kept is None:
         kept = point.__dict__[name] = make(point)
     return kept
@@ -197,12 +201,11 @@ def _remember(point: Tucker, name: str, make: Callable[[Tucker], list[Array]]) -
 def core_roots(point: Tucker) -> list[Array]:
     """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
 
-    By QR and not from the product, which would square the condition number.
+    Not from the product, which would square the condition number.
     """
 
     def make(point: Tucker) -> list[Array]:
-        cores = [matricize(point.core, k).conj().T for k in range(point.ndim)]
-        return [np.asarray(np.linalg.qr(core, mode="r")).conj().T for core in cores]
+        return [left * s for left, s in _core_vectors(point)]
 
     return _remember(point, "_core_roots", make)
 
@@ -212,8 +215,7 @@ def core_inverses(point: Tucker) -> list[Array]:
 
     def make(point: Tucker) -> list[Array]:
         inverses = []
-        for k in range(point.ndim):
-            left, s, _ = np.linalg.svd(matricize(point.core, k), full_matrices=False)
+        for left, s in _core_vectors(point):
             weights = np.zeros_like(s)
             solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
             weights[solid] = s[solid] ** -2.0
@@ -221,6 +223,16 @@ def core_inverses(point: Tucker) -> list[Array]:
         return inverses
 
     return _remember(point, "_core_inverses", make)
+
+
+def _core_vectors(point: Tucker) -> list[tuple[Array, Array]]:
+    """Left singular vectors and singular values of the core along every mode."""
+
+    def make(point: Tucker) -> list[tuple[Array, Array]]:
+        unfoldings = (matricize(point.core, k) for k in range(point.ndim))
+        return [np.linalg.svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
+
+    return _remember(point, "_core_vectors", make)
 
 
 def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:

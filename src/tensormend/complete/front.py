@@ -27,6 +27,8 @@ from tensormend.recover import recover
 
 __all__ = ["complete", "estimate"]
 
+RECOVER_OPTIONS = frozenset(inspect.signature(recover).parameters)
+
 
 def complete(
     data: Any,
@@ -114,7 +116,7 @@ def complete(
     (True, (2, 2, 2), 'WELL_DETERMINED')
     """
     clock = time.perf_counter()
-    unknown = sorted(set(options) - set(inspect.signature(recover).parameters))
+    unknown = sorted(set(options) - RECOVER_OPTIONS)
     if unknown:
         raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
     known = read_known(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)

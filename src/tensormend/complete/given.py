@@ -20,7 +20,7 @@ from tensormend.recover import recover
 
 __all__ = ["fit_rank", "rank_cost"]
 
-N_JUDGED = 100_000  # entries that tell the error of a fit well enough
+N_JUDGED = 20_000  # entries that tell the error of a fit well enough
 
 
 def rank_cost(known: Known, rank: tuple[int, ...], method: Any, threads: int | None) -> Cost:

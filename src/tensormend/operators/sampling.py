@@ -25,6 +25,8 @@ from tensormend.tucker import Tucker
 
 __all__ = ["Sampling"]
 
+EMPTY = np.empty(0)
+
 
 class Sampling(Operator):
     """Observe some entries of a tensor: ``A(x) = scale * x[indices]``.
@@ -228,14 +230,12 @@ class Sampling(Operator):
         self, square: float, core: Array, gradients: list[Array], residual: Array | None
     ) -> Pullback:
         weight = self.scale**2
-        back = np.argsort(self.fibres.modes)
-        return Pullback(
-            0.5 * weight * square,
-            weight * math.sqrt(square),
-            weight * core.transpose(back),
-            tuple(weight * gradients[k] for k in back),
-            np.empty(0) if residual is None else self._measured(residual),
-        )
+        back = [self.fibres.modes.index(k) for k in range(len(self.shape))]
+        core, factors = core.transpose(back), tuple(gradients[k] for k in back)
+        if weight != 1:
+            core, factors = weight * core, tuple(weight * gradient for gradient in factors)
+        seen = EMPTY if residual is None else self._measured(residual)
+        return Pullback(0.5 * weight * square, weight * math.sqrt(square), core, factors, seen)
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
