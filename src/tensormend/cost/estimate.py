@@ -93,7 +93,7 @@ def estimate_cost(
     Examples
     --------
     >>> cost = estimate_cost((1000, 1000, 1000), 5, 10_000_000)
-    >>> bool(0.5 * 2**30 < cost.bytes < 2 * 2**30)
+    >>> bool(0.25 * 2**30 < cost.bytes < 2**30)
     True
     """
     shape = as_shape(shape)

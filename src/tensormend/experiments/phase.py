@@ -26,6 +26,7 @@ __all__ = ["EXPERIMENT", "Boundary", "fit_boundary", "least_ratios", "success_ma
 
 SUCCESS = 1e-5  # true relative error of a success, as in the paper
 HOPELESS = ((0.25, 0.5), (0.5, 0.1))  # share of the iterations, true error to give up at there
+LINEAR = 0.8  # share of the variance that a line must explain to be drawn
 LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
 STARTS = {  # the paper's methods from the paper's start, the others from the package's own
     "sm-qrgd": "spectral",
@@ -128,6 +129,14 @@ class Boundary:
     intercept: float
     r_squared: float
 
+    @property
+    def formula(self) -> str | None:
+        """The fitted line, where it is one."""
+        if self.r_squared < LINEAR:
+            return None
+        sign = "+" if self.slope >= 0 else "−"
+        return f"ρ = {self.intercept:.4f} {sign} {abs(self.slope):.4f} r"
+
     def __call__(self, rank: Array) -> Array:
         """Ratio of the fitted line at a rank."""
         line: Array = self.intercept + self.slope * np.asarray(rank)
@@ -178,8 +187,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
             continue
         lines[method] = line
         at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
-        sign = "+" if line.slope >= 0 else "−"
-        form = f"ρ = {line.intercept:.4f} {sign} {abs(line.slope):.5f} r"
+        form = line.formula or "no line"
         rows.append(f"| {method} | {STARTS[method]} | {form} | {line.r_squared:.3f} | {at} |")
     trials = [record["results"]["n_trials"] for record in records]
     most = max(record["settings"]["trials"] for record in records)

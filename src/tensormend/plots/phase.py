@@ -67,16 +67,15 @@ def _draw_map(panel: Any, records: Sequence[Record]) -> Any:
     line = fit_boundary(records)
     limits = panel.get_xlim(), panel.get_ylim()
     if line is not None:
-        for color, width in (("white", 4), ("#d55e00", 2)):
+        for color, width in (("white", 4), ("#d55e00", 2)) if line.formula else ():
             ends = np.asarray(limits[0])
             panel.plot(ends, line(ends), color=color, lw=width, ls="--" if width == 2 else "-")
         panel.plot(line.ranks, line.ratios, "x", color="white", ms=8, mew=3.5)
         panel.plot(line.ranks, line.ratios, "x", color="#d55e00", ms=7, mew=1.8)
-        sign = "+" if line.slope >= 0 else "−"
         panel.text(
             0.97,
             0.05,
-            f"ρ = {line.intercept:.4f} {sign} {abs(line.slope):.4f} r",
+            line.formula or "not a line",
             transform=panel.transAxes,
             ha="right",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 2},
