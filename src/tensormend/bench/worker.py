@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import math
 import os
 import queue
 import subprocess
@@ -29,6 +30,7 @@ from tensormend.bench.course import Course
 
 __all__ = ["Worker", "find_missing", "find_versions"]
 
+SHORT = 1.0  # seconds
 TAIL = 300  # characters of what a dead worker said last
 
 
@@ -131,10 +133,19 @@ def main() -> None:
 def _do_run(
     memory: dict[str, Any], name: str, problem: str, accuracy: float, budget: float
 ) -> dict[str, Any]:
+    """Run a contestant; a short run is done twice, and the second counts.
+
+    While others had their turn the process lost its caches, and perhaps its memory to the system;
+    getting these back would take longer than the run.
+    """
     given = _load(memory, problem)
-    course = Course(given, accuracy, budget, memory.setdefault(f"course of {name}", {}))
-    find_contestant(name).run(course)
-    return course.as_record()
+    for _ in range(2):
+        course = Course(given, accuracy, budget, memory.setdefault(f"course of {name}", {}))
+        find_contestant(name).run(course)
+        record = course.as_record()
+        if record.get("seconds", math.inf) > SHORT:
+            break
+    return record
 
 
 def _do_passes(
