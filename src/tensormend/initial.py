@@ -7,7 +7,6 @@ The paper's spectral start ``H(A* y)`` belongs to each method of the paper, whic
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -85,6 +84,8 @@ def _dense_gram(matrix: Array, shrink: float, threads: int) -> Callable[[Array],
     diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
 
     def apply(q: Array) -> Array:
+        from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
+
         with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
             parts = pool.map(lambda block, rows: block.conj().T @ rows, blocks, np.split(q, edges))
             inside = sum(parts)

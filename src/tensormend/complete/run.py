@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -62,6 +61,8 @@ class Run:
 
 def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> dict[str, str]:
     """Describe a run by what its result depends on, by name."""
+    from importlib.metadata import version  # here, because it takes long to import
+
     steps = {part.name: getattr(preprocessing, part.name) for part in fields(preprocessing)}
     return {
         "version": version("tensormend"),
