@@ -16,7 +16,7 @@ from tensormend.bench.course import MAX_POINTS, Contestant, Course, thin
 from tensormend.bench.page import write_page
 from tensormend.bench.runner import Runner, race, time_import
 from tensormend.bench.summary import Findings
-from tensormend.bench.worker import Worker, find_missing
+from tensormend.bench.worker import SHORT, Worker, find_missing
 from tensormend.records import describe_machine, read_records
 from tensormend_cli import main
 
@@ -135,7 +135,10 @@ def test_an_endless_run_is_ended(tmp_path: Path) -> None:
     problem = save_problem(TINY, tmp_path)
     options = {"problem": str(problem), "accuracy": 1e-10, "budget": 1.0}
     with Worker() as worker:
-        assert worker.ask("run", 60.0, name="rcg", **options)["outcome"] == "reached"
+        first = worker.ask("run", 60.0, name="rcg", **options)
+        assert first["outcome"] == "reached"
+        assert first["is_warm"] == (first["seconds"] <= SHORT)  # done again while it is short
+        assert not worker.ask("run", 60.0, name="rcg", is_timed=False, **options)["is_warm"]
         answer = worker.ask("run", 0.2, name="endless", **options)
         assert answer["outcome"] == "timed out"
         assert worker.ask("run", 60.0, name="rcg", **options)["outcome"] == "crashed"

@@ -207,6 +207,11 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_cost(cost, memory_limit=2**40)
     with pytest.raises(MemoryLimitError, match="use a method that works on the entries alone"):
         check_cost(dense_cost((1000, 1000, 1000)))
+    small = estimate_cost((50, 50, 50), 2, 10**4)
+    monkeypatch.setattr(tm.cost.estimate, "available_memory", lambda: 0)
+    check_cost(small)  # not worth asking the system
+    with pytest.raises(MemoryLimitError):
+        check_cost(small, memory_limit=2**10)
     monkeypatch.setattr(tm.cost.estimate, "available_memory", lambda: None)
     check_cost(dense_cost((10**6, 10**6, 10**6)))
 

@@ -433,6 +433,18 @@ def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: s
             np.testing.assert_array_equal(a, b)
 
 
+def test_the_corrected_start_with_plenty_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few products with a block do as well as the block iteration."""
+    truth, problem = sampled((60, 60, 60), 3, 0.4)
+    assert problem.operator.size > 100 * tm.tucker.degrees_of_freedom((60, 60, 60), (3, 3, 3))
+    errors = []
+    for plenty in (tm.initial.PLENTY, np.inf):
+        monkeypatch.setattr(tm.initial, "PLENTY", plenty)
+        errors.append(tm.initial.corrected_start(problem).distance(truth) / truth.norm())
+    assert errors[0] != errors[1]  # two ways
+    assert errors[0] < 1.2 * errors[1] < 0.2
+
+
 # what auto does on the way
 
 

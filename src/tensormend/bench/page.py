@@ -150,9 +150,12 @@ def _write_races(findings: Findings, pictures: dict[str, str]) -> Iterable[str]:
     yield from ["", "## Races", ""]
     yield "Seconds to the true relative error that the picture shows as a line, initialization"
     yield "included; looks at the error are kept off the clock. Contestants take turns, each in a"
-    yield "process of its own with all threads, and medians are shown; a run of less than a second"
-    yield "is made twice in a row and the second counts, because a process that waited for its turn"
-    yield "has lost its caches. A contestant that misses the accuracy is not timed."
+    yield "process of its own with all threads, and medians are shown. A contestant that misses the"
+    yield "accuracy is not timed."
+    warm = {run["case"]["name"] for run in findings.of("run", "races") if run.get("is_warm")}
+    if warm:
+        yield f"In {', '.join(sorted(warm))} a run of less than a second was made twice in a row"
+        yield "and the second counts: a process that waited for its turn has lost its caches."
     for case in findings.case_names("races"):
         yield from ["", f"### {_describe_case(findings, case)} (`{case}`)", ""]
         yield from table.show_races(findings, case)

@@ -115,7 +115,7 @@ def _count_recovered(runner: Runner, name: str, case: Case) -> int:
         for trial in range(N_TRIALS):
             drawn = replace(case, seed=100 * trial)
             with runner.problem(drawn) as problem:
-                facts = {"problem": str(problem), "accuracy": case.accuracy}
+                facts = {"problem": str(problem), "accuracy": case.accuracy, "is_timed": False}
                 answer = runner.ask(worker, "run", name=name, budget=runner.budget, **facts)
             count += answer["outcome"] == "reached"
             if not worker.is_alive:
