@@ -52,8 +52,8 @@ private:
 };
 
 // Look for something to happen for as long as the gap between two passes of a small problem is,
-// leaving the core to whoever else wants it: going to sleep and being woken takes as long as such
-// a pass.
+// leaving the core to whoever else wants it: being woken from sleep would cost such a pass about a
+// tenth of its time.
 template <class Condition>
 void watch_for(const Condition& happened) {
     constexpr auto patience = std::chrono::microseconds(300);

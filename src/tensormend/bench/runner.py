@@ -24,7 +24,7 @@ __all__ = ["Runner", "race", "time_import", "time_passes"]
 BUDGET = 120.0  # seconds of a run
 LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
 PATIENCE = 4  # budgets that a worker may take, what it does off the clock included
-REST = 0.5  # seconds in which the threads of other packages stop spinning
+REST = 0.5  # seconds for the threads of other packages to stop spinning
 ROUNDS = 4  # in which thread counts take turns
 PASSES = ("rgd", "rcg", "sm-qrgd")
 

@@ -30,7 +30,7 @@ from tensormend.bench.course import Course
 
 __all__ = ["Worker", "find_missing", "find_versions"]
 
-SHORT = 1.0  # seconds
+SHORT = 1.0  # seconds of a run that is done twice
 TAIL = 300  # characters of what a dead worker said last
 
 
@@ -140,8 +140,8 @@ def _do_run(
 ) -> dict[str, Any]:
     """Run a contestant; a short run whose time matters is done twice, and the second counts.
 
-    While others had their turn the process lost its caches, and perhaps its memory to the system;
-    getting these back would take longer than the run.
+    While others had their turn the process lost its caches, and perhaps memory to the system;
+    getting these back can take longer than the run.
     """
     given = _load(memory, problem)
     for is_warm in (False, True) if is_timed else (False,):

@@ -19,7 +19,7 @@ __all__ = ["Cost", "check_cost", "dense_cost", "estimate_cost"]
 
 SLACK = 1.3  # what the allocator and short-lived arrays take beyond what is counted
 FIXED = 2**23  # bytes of what is loaded and set up at the first run
-SMALL = 2**26  # bytes that are always there
+SMALL = 2**26  # bytes of runs that are not checked
 TYPICAL_PASSES = 100  # of a run with "auto": 30 where data are exact and many, 200 where not
 
 
@@ -139,8 +139,8 @@ def dense_cost(shape: Sequence[int], dtype: Any = np.float64, copies: int = 1) -
 def check_cost(cost: Cost, memory_limit: float | None = None) -> None:
     """Refuse a run that needs more memory than there is, or than the limit given.
 
-    Where it is not known how much there is, nothing is refused. Small runs take what Python itself
-    takes, and asking the system would take as long as the run.
+    Where it is not known how much there is, nothing is refused, nor is a run of 64 MiB or less:
+    asking the system would be a good part of its time.
     """
     if memory_limit is None and cost.bytes <= SMALL:
         return
