@@ -290,11 +290,11 @@ def test_the_boundary_is_where_half_succeed() -> None:
     assert phase.fit_boundary(records[: len(ratios)]) is None  # one rank makes no line
 
 
-def test_phase_stops_early_only_where_trials_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"first": 3, "trials": 8, "max_iter": 50}
+def test_a_part_of_the_phase_map_counts_how_its_trials_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"trials": 8, "max_iter": 50}
     monkeypatch.setattr(phase, "_run_trial", lambda *_: (50, Status.STOPPED))
-    assert phase.run(settings)["n_trials"] == 3
-    assert phase.run(settings)["n_limited"] == 3
+    found = phase.run(settings)
+    assert (found["n_trials"], found["n_successes"], found["n_limited"]) == (8, 0, 8)
     monkeypatch.setattr(phase, "_run_trial", lambda _, trial: (9, ENDINGS[trial != 1]))
     assert phase.run(settings) == {
         "n_trials": 8,
@@ -302,6 +302,24 @@ def test_phase_stops_early_only_where_trials_agree(monkeypatch: pytest.MonkeyPat
         "n_limited": 0,
         "n_iter": 9.0,
     }
+
+
+def test_parts_of_a_cell_add_up() -> None:
+    records = [_phase_record(2, 0.1, rate) for rate in (0.25, 0.5)] + [_phase_record(3, 0.2, 1)]
+    _, _, rates = phase.success_map(records)
+    np.testing.assert_array_equal(rates, [[0.375, np.nan], [np.nan, 1]])
+
+
+def test_a_run_that_fits_too_few_samples_is_no_matter_of_iterations() -> None:
+    settings = {"method": "auto", "rank": 6, "ratio": 0.03, "n": 20, "max_iter": 200, "seed": 1}
+    assert phase._run_trial(settings, 0)[1] is Status.STALLED  # 240 samples, 468 unknowns
+
+
+def test_the_page_says_how_far_the_trials_have_come() -> None:
+    records = [{"scale": "smoke", "settings": settings} for settings in phase.grid("smoke")]
+    whole = "60 cells of method, rank and ratio, with 4 trials each"
+    assert phase.describe_grid(records) == whole
+    assert phase.describe_grid(records[:-1]).startswith(f"{whole}; so far there are 2 to 4")
 
 
 def test_a_wrong_core_would_be_noticed(smoke: Path) -> None:

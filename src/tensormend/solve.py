@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,12 @@ class _Monitor:
     def in_data_units(self, x: Tucker) -> Tucker:
         return x if self.problem.unit == 1 else x * self.problem.unit
 
+    @cached_property
+    def truth_size(self) -> float:
+        if self.truth is None:
+            return np.nan
+        return self.truth.norm() if isinstance(self.truth, Tucker) else norm(self.truth)
+
     def wants_change(self, residual: float, last_residual: float) -> bool:
         """Tell whether the change matters: where it is asked for, or the residual hardly falls."""
         if self.stop.tol_change is not None:
@@ -116,8 +123,7 @@ class _Monitor:
                 operator, y = self.holdout
                 holdout_error = norm(operator.forward(x) - y) / norm(y)
             if self.truth is not None:
-                size = self.truth.norm() if isinstance(self.truth, Tucker) else norm(self.truth)
-                error = x.distance(self.truth) / size
+                error = x.distance(self.truth) / self.truth_size
         loss = float(state.loss) * unit * unit
         return Row(seconds, loss, residual, state.step_size, change, holdout_error, error)
 

@@ -13,6 +13,7 @@ import numpy as np
 from tensormend import kernels
 from tensormend.algebra import (
     DEFAULT_MEMORY_LIMIT,
+    SAFE_SQUARE,
     Array,
     as_rank,
     check_memory,
@@ -39,6 +40,8 @@ __all__ = [
 
 EXACT_FLOPS = 2e7  # below this an exact factorization beats an iteration
 FULL_BASIS = 128  # up to this size a basis of the whole space beats restarts, and is exact
+WHOLE_GRAM = 1e7  # entries times size below which all of a small Gram matrix beats a part of it
+EVEN = 1e-2  # share of the largest singular value above which squares cost two digits at most
 ROUNDING = 64  # a residual below this many eps of the norm is rounding
 
 
@@ -218,6 +221,8 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
 
     From a ``start`` near the answer, large matrices take a few multiplications instead of a
     factorization; where these do not converge to within 1e4 roundings the factorization steps in.
+    It works on the Gram matrix where the singular values kept are within a factor 100: rounding
+    then tilts the subspace by at most that much more than the singular value decomposition does.
     """
     n, columns = matrix.shape
     if start is not None and n * min(n, columns) * columns > EXACT_FLOPS:
@@ -227,6 +232,11 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
         if accuracy <= 1e4 * np.finfo(matrix.dtype).eps:
             return basis
     if n < columns:
+        gram = matrix @ matrix.conj().T
+        if SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
+            values, vectors = np.linalg.eigh(gram)
+            if values[-rank] >= EVEN**2 * values[-1]:
+                return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
         triangle = np.asarray(np.linalg.qr(matrix.conj().T, mode="r"))
         return np.linalg.svd(triangle.conj().T)[0][:, :rank]
     return np.linalg.svd(matrix, full_matrices=columns < rank)[0][:, :rank]
@@ -300,8 +310,12 @@ def _leading_factor(
     z: Array | SparsePlusTucker, mode: int, rank: int, start: Array | None = None
 ) -> Array:
     if isinstance(z, SparsePlusTucker):
-        gram = z.gram(mode)
-        return leading_eigenvectors(gram, z.shape[mode], rank, start=start, dtype=z.dtype)[0]
+        gram, n = z.gram(mode), z.shape[mode]
+        if n <= FULL_BASIS and len(z.values) * n <= WHOLE_GRAM:
+            whole = gram(np.eye(n, dtype=z.dtype))
+            vectors = np.linalg.eigh((whole + whole.conj().T) / 2)[1]
+            return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
+        return leading_eigenvectors(gram, n, rank, start=start, dtype=z.dtype)[0]
     matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
     return leading_subspace(matrix, rank, start)
 

@@ -7,7 +7,8 @@ not print its grid, its step, nor a limit on the iterations.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,11 @@ from tensormend.result import Status
 from tensormend.solve import Progress
 from tensormend.tucker import degrees_of_freedom
 
-__all__ = ["EXPERIMENT", "Boundary", "fit_boundary", "least_ratios", "success_map"]
+__all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
 
 SUCCESS = 1e-5  # true relative error of a success, as in the paper
 HOPELESS = ((0.25, 0.5), (0.5, 0.1))  # share of the iterations, true error to give up at there
+FITTED = 1e-12  # relative residual of a run that fits the samples; with a large error, for good
 LINEAR = 0.8  # share of the variance that a line must explain to be drawn
 LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
 STARTS = {  # the paper's methods from the paper's start, the others from the package's own
@@ -38,35 +40,28 @@ STARTS = {  # the paper's methods from the paper's start, the others from the pa
 
 
 def grid(scale: Scale) -> Iterator[Settings]:
-    """Ranks and ratios about the boundary; ``first`` trials, and all only where these disagree."""
+    """Ranks and ratios about the boundary, in parts of a few trials: all cells, then all again."""
     paper = scale == "paper"
     ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
     ratios = np.arange(1, 13) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
-    size = {"n": 100, "first": 10, "trials": 100} if paper else {"n": 20, "first": 2, "trials": 4}
-    for ratio in ratios:
-        for rank in ranks:
-            for method in STARTS:
-                place = {"rank": rank, "ratio": round(float(ratio), 4)}
-                yield {"method": method, **place, **size, "max_iter": 400 if paper else 200}
+    size = {"n": 100, "trials": 10} if paper else {"n": 20, "trials": 2}
+    for part in range(10 if paper else 2):
+        for ratio in ratios:
+            for rank in ranks:
+                for method in STARTS:
+                    place = {"rank": rank, "ratio": round(float(ratio), 4), "part": part}
+                    yield {"method": method, **place, **size, "max_iter": 400 if paper else 200}
 
 
 def run(settings: Settings) -> dict[str, Any]:
-    """Count successes; stop after ``first`` trials where these all end alike."""
-    endings: list[tuple[int, Status]] = []
-    for trial in range(settings["trials"]):
-        if trial == settings["first"] and _wins(endings) in (0, trial):
-            break
-        endings.append(_run_trial(settings, trial))
+    """Count the successes of a part, and the failures that more iterations might change."""
+    endings = [_run_trial(settings, trial) for trial in range(settings["trials"])]
     return {
         "n_trials": len(endings),
-        "n_successes": _wins(endings),
+        "n_successes": sum(status is Status.CONVERGED for _, status in endings),
         "n_limited": sum(status in LIMITED for _, status in endings),
         "n_iter": float(np.median([n for n, _ in endings])),
     }
-
-
-def _wins(endings: Sequence[tuple[int, Status]]) -> int:
-    return sum(status is Status.CONVERGED for _, status in endings)
 
 
 def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
@@ -94,12 +89,13 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             callback=lambda now: _is_hopeless(now, settings["max_iter"]),
             threads=1,
         )
-    return result.n_iter, result.status
+    is_fitted = result.status is Status.STOPPED and result.trace[-1].residual <= FITTED
+    return result.n_iter, Status.STALLED if is_fitted else result.status
 
 
 def _is_hopeless(now: Progress, max_iter: int) -> bool:
-    """Tell whether a run is so far away that the rest of the iterations will not do."""
-    return any(
+    """Tell whether a run fits the samples, or is too far away for the rest of the iterations."""
+    return now.row.residual <= FITTED or any(
         now.n_iter >= share * max_iter and now.row.error > error for share, error in HOPELESS
     )
 
@@ -111,11 +107,13 @@ def success_map(records: Sequence[Record]) -> tuple[Array, Array, Array]:
     """Ranks, ratios and the success rates of one method, ratios by ranks; NaN where not run."""
     ranks = sorted({record["settings"]["rank"] for record in records})
     ratios = sorted({record["settings"]["ratio"] for record in records})
-    rates = np.full((len(ratios), len(ranks)), np.nan)
+    wins, trials = np.zeros((2, len(ratios), len(ranks)))
     for record in records:
         settings, results = record["settings"], record["results"]
         where = ratios.index(settings["ratio"]), ranks.index(settings["rank"])
-        rates[where] = results["n_successes"] / results["n_trials"]
+        wins[where] += results["n_successes"]
+        trials[where] += results["n_trials"]
+    rates = np.divide(wins, trials, out=np.full_like(wins, np.nan), where=trials > 0)
     return np.asarray(ranks), np.asarray(ratios), rates
 
 
@@ -167,11 +165,22 @@ def fit_boundary(records: Sequence[Record]) -> Boundary | None:
     return Boundary(x, y, float(slope), float(intercept), float(r_squared))
 
 
-def _count_cells(records: Sequence[Record]) -> str:
-    """Say how many cells the grid has, and how many of them are here where some are not."""
-    n_grid = sum(1 for _ in grid(records[0]["scale"]))
-    missing = "" if len(records) == n_grid else f" ({len(records)} are here, the others grey)"
-    return f"{n_grid} cells{missing}"
+def describe_grid(records: Sequence[Record]) -> str:
+    """Say how many cells the grid has and how many trials each, or how far these have come."""
+
+    def count(settings: Iterable[Settings]) -> Counter[tuple[Any, ...]]:
+        trials: Counter[tuple[Any, ...]] = Counter()
+        for own in settings:
+            trials[own["method"], own["rank"], own["ratio"]] += own["trials"]
+        return trials
+
+    wanted = count(grid(records[0]["scale"]))
+    found = count(record["settings"] for record in records)
+    head = f"{len(wanted)} cells of method, rank and ratio, with {max(wanted.values())} trials each"
+    if found == wanted:
+        return head
+    least, most = min(found[cell] for cell in wanted), max(found.values())
+    return f"{head}; so far there are {least} to {most} in a cell (grey: none)"
 
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
@@ -189,15 +198,10 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
         form = line.formula or "no line"
         rows.append(f"| {method} | {STARTS[method]} | {form} | {line.r_squared:.3f} | {at} |")
-    trials = [record["results"]["n_trials"] for record in records]
-    most = max(record["settings"]["trials"] for record in records)
     return {
         "table": "\n".join(rows),
         "n": str(n),
-        "cells": _count_cells(records),
-        "n_full": str(sum(count == most for count in trials)),
-        "first": str(records[0]["settings"]["first"]),
-        "trials": str(most),
+        "cells": describe_grid(records),
         "max_iter": str(records[0]["settings"]["max_iter"]),
         "verdict": _judge(lines, n),
         "limited": _count_limited(records),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.experiments.phase import fit_boundary, least_ratios, success_map
+from tensormend.experiments.phase import describe_grid, fit_boundary, least_ratios, success_map
 from tensormend.experiments.runner import Record
 from tensormend.experiments.traces import group
 from tensormend.plots.style import METHODS, new_figure, set_caption, tidy
@@ -44,12 +44,10 @@ def draw_phase(records: Sequence[Record]) -> Any:
 
 def _caption(records: Sequence[Record]) -> str:
     settings = records[0]["settings"]
-    full = sum(r["results"]["n_trials"] == settings["trials"] for r in records)
     return (
         f"n = {settings['n']}; success: true relative error at most 1e-5 within "
-        f"{settings['max_iter']} iterations; normalized step.\n{settings['trials']} trials where "
-        f"the first {settings['first']} disagree (dots, {full} of {len(records)} cells), else "
-        f"{settings['first']}. Crosses: rate 1/2, interpolated; line: fit."
+        f"{settings['max_iter']} iterations; normalized step.\n{describe_grid(records)}. "
+        "Crosses: rate 1/2, interpolated; line: fit."
     )
 
 
@@ -60,10 +58,6 @@ def _draw_map(panel: Any, records: Sequence[Record]) -> Any:
     )
     panel.grid(visible=False)
     panel.set_facecolor("0.8")
-    for record in records:
-        settings, results = record["settings"], record["results"]
-        if results["n_trials"] == settings["trials"]:
-            panel.plot(settings["rank"], settings["ratio"], ".", color="0.5", ms=3)
     line = fit_boundary(records)
     limits = panel.get_xlim(), panel.get_ylim()
     if line is not None:
