@@ -578,6 +578,38 @@ def test_leading_subspace_is_that_of_the_svd(
         assert np.linalg.norm(got @ got.conj().T - expected) <= SUBSPACE
 
 
+@pytest.mark.parametrize("dtype", DOUBLES)
+@pytest.mark.parametrize("smallest", [0.5, 0.02, 1e-3, 1e-6])
+@pytest.mark.parametrize("scale", [1.0, 1e-160, 1e160])
+def test_small_singular_values_keep_their_directions(
+    dtype: str, smallest: float, scale: float
+) -> None:
+    rng = np.random.default_rng(5)
+    left = np.linalg.qr(gaussian(rng, (20, 4), dtype))[0]
+    right = np.linalg.qr(gaussian(rng, (50, 4), dtype))[0]
+    m = scale * (left * np.geomspace(1, smallest, 4)) @ right.T
+    got = leading_subspace(m, 4)
+    assert_orthonormal([got])
+    lost = np.linalg.norm(left - got @ (got.conj().T @ left))
+    assert lost <= 300 * eps(dtype) / smallest  # squares of 1e-6 would lose all but four digits
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_whole_gram_matrix_gives_what_the_iteration_gives(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    rng = np.random.default_rng(4)
+    s = split(rng, (30, 25, 20), dtype, None, 0)
+    x = random_tucker(rng, (30, 25, 20), (3, 2, 4), dtype)
+    z = SparsePlusTucker(s.fibres, (1e-3 * s.values).astype(dtype), x)
+    whole = thosvd(z, x.rank)
+    monkeypatch.setattr(truncate_module, "WHOLE_GRAM", 0)
+    block = thosvd(z, x.rank)
+    assert_orthonormal(whole.factors)
+    assert whole.dtype == np.dtype(dtype)
+    assert whole.distance(block) <= (SUBSPACE if eps(dtype) < 1e-10 else 1e-4) * block.norm()
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     n=st.integers(2, 50),
@@ -641,6 +673,7 @@ def test_truncations_from_a_start_are_those_without(
     references = [thosvd(z, rank), sthosvd(z, rank), thosvd(sparse.dense(), rank)]
     references.append(sthosvd(sparse.dense(), rank))
     monkeypatch.setattr(truncate_module, "EXACT_FLOPS", 0)
+    monkeypatch.setattr(truncate_module, "WHOLE_GRAM", 0)
     started = [thosvd(z, rank, start=x.factors), sthosvd(z, rank, start=x.factors)]
     started += [thosvd(sparse, rank, start=x.factors), sthosvd(sparse, rank, start=x.factors)]
     tol = SUBSPACE if eps(dtype) < 1e-10 else 1e-4  # single precision: eps times condition squared

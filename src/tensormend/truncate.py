@@ -232,7 +232,8 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
         if accuracy <= 1e4 * np.finfo(matrix.dtype).eps:
             return basis
     if n < columns:
-        gram = matrix @ matrix.conj().T
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = matrix @ matrix.conj().T
         if SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
             values, vectors = np.linalg.eigh(gram)
             if values[-rank] >= EVEN**2 * values[-1]:

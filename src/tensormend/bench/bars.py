@@ -14,7 +14,8 @@ __all__ = ["Bar", "check_bars"]
 FEWEST = {2: 0.015, 5: 0.007, 10: 0.015, 15: 0.02, 20: 0.03}  # share of entries by rank
 RIEMANNIAN = {
     "pymanopt": "pymanopt CG",
-    "conjugate gradients on tucker-riemopt, which has geometry but no solver": "tucker-riemopt RCG",
+    "conjugate gradients written on tucker-riemopt": "tucker-riemopt RCG",
+    "the same with every entry of the small tensor formed": "tucker-riemopt RCG, expanded",
 }
 TENSORLY = ("TensorLy tucker",)
 GIGABYTE = 1e9
