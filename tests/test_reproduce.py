@@ -7,6 +7,7 @@ import io
 import json
 import multiprocessing
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,6 +116,37 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert run(toy(), tmp_path) == runner.Summary(3, 3, ())
     found = load_records("toy", "smoke", tmp_path)
     assert [record["settings"] for record in found] == toy().cells("smoke")
+
+
+ENDLESS = """
+import sys, time
+from pathlib import Path
+from tensormend.experiments.runner import Experiment, run_experiment
+
+def grid(scale):
+    return [{"a": 0}, {"a": 1}]
+
+def run(settings):
+    print("running", flush=True)
+    time.sleep(300)
+
+if __name__ == "__main__":
+    endless = Experiment("endless", "", grid, run, lambda records: {}, timed=False)
+    run_experiment(endless, "smoke", Path(sys.argv[1]), stream=sys.stderr, processes=2)
+"""
+
+
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    with subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["running\n", "running\n"]
+        process.kill()
+        out, _ = process.communicate(timeout=60)  # the pipe closes when the last worker is gone
+    assert out == ""
 
 
 def test_a_failing_cell_is_recorded_and_tried_again(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import hashlib
 import importlib.metadata
 import json
 import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -155,7 +157,16 @@ def _blas_threads(timed: bool) -> threadpool_limits:
 
 def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _blas_threads(timed=False)
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent is gone: killed, it cannot end the workers any more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _attempt(run: Callable[[Settings], Mapping[str, Any]], settings: Settings) -> Record:
