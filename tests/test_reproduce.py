@@ -139,7 +139,7 @@ if __name__ == "__main__":
 def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603
         [sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
