@@ -23,6 +23,7 @@ __all__ = [
     "as_shape",
     "cap_rank",
     "check_memory",
+    "eigh",
     "gaussian",
     "inner",
     "is_inexact",
@@ -32,6 +33,7 @@ __all__ = [
     "multilinear_rank",
     "norm",
     "normalize_mode",
+    "svd",
     "tall_qr",
     "tensorize",
 ]
@@ -240,6 +242,39 @@ def norm(x: Array) -> float:
     if largest == 0 or not math.isfinite(largest):
         return largest
     return largest * float(np.linalg.norm(values / values.real.dtype.type(largest)))
+
+
+def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
+    """Singular value decomposition ``u, s, vh`` that does not fail on a sound matrix.
+
+    LAPACK's divide and conquer, which NumPy uses, is fast but gives up now and then ("SVD did not
+    converge"), by the kernels of the BLAS and the last bits of the matrix. The QR iteration, which
+    is slower, then steps in.
+    """
+    try:
+        u, s, vh = np.linalg.svd(matrix, full_matrices=full_matrices)
+    except np.linalg.LinAlgError:
+        if not np.isfinite(matrix).all():
+            raise
+        from scipy.linalg import svd as iterate
+
+        u, s, vh = iterate(
+            matrix, full_matrices=full_matrices, lapack_driver="gesvd", check_finite=False
+        )
+    return u, s, vh
+
+
+def eigh(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix, with the care of `svd`."""
+    try:
+        values, vectors = np.linalg.eigh(matrix)
+    except np.linalg.LinAlgError:
+        if not np.isfinite(matrix).all():
+            raise
+        from scipy.linalg import eigh as iterate
+
+        values, vectors = iterate(matrix, driver="ev", check_finite=False)
+    return values, vectors
 
 
 def _householder(panel: Array) -> tuple[Array, Array]:

@@ -10,7 +10,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensormend.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, mode_product, norm, tall_qr
+from tensormend.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    gaussian,
+    mode_product,
+    norm,
+    svd,
+    tall_qr,
+)
 from tensormend.problem import Problem
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
@@ -106,7 +114,7 @@ def _power_basis(problem: Problem, mode: int, gram: Callable[[Array], Array]) ->
     block = gaussian((n, min(n, rank + SURPLUS)), np.random.default_rng(0), problem.dtype)
     for _ in range(N_PRODUCTS):
         block = gram(tall_qr(block)[0])
-    return np.linalg.svd(block, full_matrices=False)[0][:, :rank]
+    return svd(block, full_matrices=False)[0][:, :rank]
 
 
 def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:

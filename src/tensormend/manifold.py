@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, tall_qr
+from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, svd, tall_qr
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
@@ -177,7 +177,7 @@ class ModeTangent:
         q2, r2 = orthonormal_complement(self.rows.conj(), (panel - self.rows @ middle.T).conj())
         q2, r2 = q2.conj(), r2.conj()
         corner = np.zeros((q1.shape[1], q2.shape[1]), dtype=panel.dtype)
-        um, s, vh = np.linalg.svd(np.block([[middle, r2.T], [r1, corner]]))
+        um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
         left = self.left @ um[:r, :r] + q1 @ um[r:, :r]
         rows = self.rows @ vh[:r, :r].T + q2 @ vh[:r, r:].T
         return _refresh(left), s[:r], _refresh(rows)
@@ -230,7 +230,7 @@ def _core_vectors(point: Tucker) -> list[tuple[Array, Array]]:
 
     def make(point: Tucker) -> list[tuple[Array, Array]]:
         unfoldings = (matricize(point.core, k) for k in range(point.ndim))
-        return [np.linalg.svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
+        return [svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
 
     return _remember(point, "_core_vectors", make)
 

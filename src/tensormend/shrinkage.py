@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensormend.algebra import Array, mode_product, norm
+from tensormend.algebra import Array, eigh, mode_product, norm
 from tensormend.errors import InputError
 from tensormend.truncate import SparsePlusTucker, leading_eigenvectors
 from tensormend.tucker import Tucker
@@ -119,7 +119,7 @@ def _spectrum(z: Array, mode: int, rank: int, start: Array | None) -> tuple[Arra
     n = len(gram)
     rank = min(rank, n)
     if n <= EXACT_SIZE or 4 * rank > n:
-        squares, vectors = np.linalg.eigh(gram)
+        squares, vectors = eigh(gram)
         return np.maximum(squares[::-1][:rank], 0), vectors[:, ::-1][:, :rank]
     vectors, _ = leading_eigenvectors(
         lambda q: gram @ q,
@@ -130,7 +130,7 @@ def _spectrum(z: Array, mode: int, rank: int, start: Array | None) -> tuple[Arra
         tol=LOOSE_TOL,
         max_sweeps=LOOSE_SWEEPS,
     )
-    squares, turn = np.linalg.eigh(vectors.conj().T @ gram @ vectors)
+    squares, turn = eigh(vectors.conj().T @ gram @ vectors)
     return np.maximum(squares[::-1], 0), vectors @ turn[:, ::-1]
 
 

@@ -17,9 +17,11 @@ from tensormend.algebra import (
     Array,
     as_rank,
     check_memory,
+    eigh,
     mode_product,
     multi_mode_product,
     normalize_mode,
+    svd,
     tall_qr,
 )
 from tensormend.errors import InputError
@@ -235,12 +237,12 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
         with np.errstate(over="ignore", invalid="ignore"):
             gram = matrix @ matrix.conj().T
         if SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
-            values, vectors = np.linalg.eigh(gram)
+            values, vectors = eigh(gram)
             if values[-rank] >= EVEN**2 * values[-1]:
                 return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
         triangle = np.asarray(np.linalg.qr(matrix.conj().T, mode="r"))
-        return np.linalg.svd(triangle.conj().T)[0][:, :rank]
-    return np.linalg.svd(matrix, full_matrices=columns < rank)[0][:, :rank]
+        return svd(triangle.conj().T)[0][:, :rank]
+    return svd(matrix, full_matrices=columns < rank)[0][:, :rank]
 
 
 def leading_eigenvectors(
@@ -277,7 +279,7 @@ def leading_eigenvectors(
     eps = float(np.finfo(dtype).eps)
     for sweep in range(max_sweeps):
         small = basis.conj().T @ image
-        values, vectors = np.linalg.eigh((small + small.conj().T) / 2)
+        values, vectors = eigh((small + small.conj().T) / 2)
         values, vectors = values[::-1], vectors[:, ::-1]
         kept = min(block, len(values))
         ritz = basis @ vectors[:, :kept]
@@ -314,7 +316,7 @@ def _leading_factor(
         gram, n = z.gram(mode), z.shape[mode]
         if n <= FULL_BASIS and len(z.values) * n <= WHOLE_GRAM:
             whole = gram(np.eye(n, dtype=z.dtype))
-            vectors = np.linalg.eigh((whole + whole.conj().T) / 2)[1]
+            vectors = eigh((whole + whole.conj().T) / 2)[1]
             return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
         return leading_eigenvectors(gram, n, rank, start=start, dtype=z.dtype)[0]
     matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
@@ -338,7 +340,7 @@ def mode_svd(z: Array | SparsePlusTucker, mode: int, rank: int) -> tuple[Array, 
 def panel_svd(left: Array, panel: Array) -> tuple[Array, Array, Array]:
     """Singular value decomposition ``U S V^T`` of ``left panel^T`` with orthonormal ``left``."""
     q, triangle = tall_qr(panel)
-    u, s, vh = np.linalg.svd(triangle.T)
+    u, s, vh = svd(triangle.T)
     return left @ u, s, q @ vh.T
 
 

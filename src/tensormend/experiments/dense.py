@@ -16,7 +16,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank, mode_product, multi_mode_product, normalize_mode
+from tensormend.algebra import (
+    Array,
+    as_rank,
+    mode_product,
+    multi_mode_product,
+    normalize_mode,
+    svd,
+)
 from tensormend.truncate import as_order
 
 __all__ = [
@@ -181,7 +188,7 @@ def fold(matrix: Array, mode: int, shape: Sequence[int]) -> Array:
 def leading_vectors(matrix: Array, rank: int) -> Array:
     """Leading left singular vectors: ``M^T = Q R``, then the SVD of the triangle ``R^T``."""
     triangle: Array = np.asanyarray(np.linalg.qr(matrix.T, mode="r"))
-    return np.linalg.svd(triangle.T, full_matrices=False)[0][:, :rank]
+    return svd(triangle.T, full_matrices=False)[0][:, :rank]
 
 
 def hosvd_factors(z: Array, rank: Sequence[int]) -> tuple[Array, ...]:
@@ -302,7 +309,7 @@ def smqrgd_start(z: Array, rank: Sequence[int], order: Sequence[int]) -> State:
     """``X^0`` by ST-HOSVD, and the lead singular vectors ``U``, ``V`` of ``H_{r_lead}(Z)``."""
     lead = order[0]
     left = leading_vectors(unfold(z, lead), rank[lead])
-    rows, s, turn = np.linalg.svd(unfold(z, lead).T @ left, full_matrices=False)
+    rows, s, turn = svd(unfold(z, lead).T @ left, full_matrices=False)
     return _finish(left @ turn.T, s, rows, z.shape, rank, order)
 
 
@@ -321,7 +328,7 @@ def smqrgd_threshold(z: Array, state: State, order: Sequence[int]) -> State:
     q1, r1 = np.linalg.qr(along - u @ middle)
     q2, r2 = np.linalg.qr(across - v @ middle.T)
     corner = np.zeros((r1.shape[0], r2.shape[0]))
-    um, s, vmt = np.linalg.svd(np.block([[middle, r2.T], [r1, corner]]))
+    um, s, vmt = svd(np.block([[middle, r2.T], [r1, corner]]))
     left = np.hstack([u, q1]) @ um[:, :r]
     rows = np.hstack([v, q2]) @ vmt[:r].T
     return _finish(left, s[:r], rows, z.shape, rank, order)

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize
+from tensormend.algebra import Array, matricize, svd
 from tensormend.choose import Trial
 from tensormend.completion import Completion
 from tensormend.known import Known
@@ -258,7 +258,7 @@ def find_principal(result: Completion) -> Principal:
     x = result.x.orthonormal()
     out = []
     for k, factor in enumerate(x.factors):
-        vectors, values, _ = np.linalg.svd(matricize(x.core, k), full_matrices=False)
+        vectors, values, _ = svd(matricize(x.core, k), full_matrices=False)
         columns = factor @ vectors[:, :N_COMPONENTS]
         if columns.dtype.kind == "c":
             columns = np.abs(columns)
