@@ -578,10 +578,16 @@ nb::object split_indices_as(nb::handle indices, const std::vector<int64_t>& boun
     return nb::make_tuple(columns, bad);
 }
 
-nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t threads) {
-    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+std::vector<int64_t> expect_bounds(nb::sequence sizes) {
+    auto bounds = nb::cast<std::vector<int64_t>>(sizes);
+    expect(!bounds.empty(), "sizes must be one or more");
     for (const int64_t bound : bounds)
         expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
+    return bounds;
+}
+
+nb::object split_indices_of(nb::object indices, nb::sequence sizes, int64_t threads) {
+    const auto bounds = expect_bounds(sizes);
     expect_threads(threads);
     if (as_view(indices, "indices").dtype() == Type<int32_t>::dtype)
         return split_indices_as<int32_t>(indices, bounds, threads);
@@ -626,6 +632,16 @@ nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes, int64_t thr
     return permutation.array;
 }
 
+nb::list list_opens(const Nodes& nodes) {
+    nb::list opens;
+    for (const auto& rows : nodes.opens) {
+        const auto out = Output<int64_t>::empty(int64_t(rows.size()));
+        std::copy(rows.begin(), rows.end(), out.data);
+        opens.append(out.array);
+    }
+    return opens;
+}
+
 nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threads) {
     const ColumnArguments in(columns, sizes);
     expect_threads(threads);
@@ -634,20 +650,41 @@ nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threa
         const nb::gil_scoped_release release;
         nodes = find_nodes(in.columns, in.n_rows, threads);
     }
-    nb::list opens;
-    for (const auto& rows : nodes.opens) {
-        const auto out = Output<int64_t>::empty(int64_t(rows.size()));
-        std::copy(rows.begin(), rows.end(), out.data);
-        opens.append(out.array);
+    return nb::make_tuple(list_opens(nodes), nodes.n_repeated, nodes.first_repeated);
+}
+
+template <class Index>
+nb::object read_tree_as(nb::handle indices, const std::vector<int64_t>& bounds,
+                        const std::vector<size_t>& order, int64_t threads) {
+    const Array<Index> rows(indices, "indices", 2);
+    expect(size_t(rows.shape(1)) == bounds.size(), "indices must have one column per size");
+    const auto leaves = Output<uint32_t>::empty(rows.shape(0));
+    Nodes nodes;
+    bool is_tree = false;
+    {
+        const nb::gil_scoped_release release;
+        is_tree =
+            read_tree(rows.data(), rows.shape(0), bounds, order, leaves.data, threads, nodes);
     }
-    return nb::make_tuple(opens, nodes.n_repeated, nodes.first_repeated);
+    if (!is_tree) return nb::none();
+    return nb::make_tuple(leaves.array, list_opens(nodes));
+}
+
+nb::object read_tree_of(nb::object indices, nb::sequence sizes, nb::sequence modes,
+                        int64_t threads) {
+    const auto bounds = expect_bounds(sizes);
+    const auto order = nb::cast<std::vector<size_t>>(modes);
+    expect(order.size() == bounds.size(), "modes must be one per size");
+    for (size_t k = 0; k < order.size(); ++k)
+        expect(std::count(order.begin(), order.end(), k) == 1, "modes must name each mode once");
+    expect_threads(threads);
+    if (as_view(indices, "indices").dtype() == Type<int32_t>::dtype)
+        return read_tree_as<int32_t>(indices, bounds, order, threads);
+    return read_tree_as<int64_t>(indices, bounds, order, threads);
 }
 
 nb::object parse_entries_of(nb::object text, nb::sequence sizes, int64_t threads) {
-    const auto bounds = nb::cast<std::vector<int64_t>>(sizes);
-    expect(!bounds.empty(), "sizes must be one or more");
-    for (const int64_t bound : bounds)
-        expect(bound >= 1 && bound <= int64_t(UINT32_MAX), "sizes must fit 32 bits");
+    const auto bounds = expect_bounds(sizes);
     expect_threads(threads);
     const Array<uint8_t> bytes(text, "text", 1);
     std::vector<Piece> pieces;
@@ -721,6 +758,8 @@ NB_MODULE(_native, m) {
           "Product G G^H q of the n x N matrix with the entries y, fibre by fibre.");
     m.def("leaf_energies", leaf_energies_of, "starts"_a, "leaves"_a, "y"_a, "n_lead"_a,
           "threads"_a = 1, "Sum of |y|^2 over the entries with each lead-mode coordinate.");
+    m.def("read_tree", read_tree_of, "indices"_a, "sizes"_a, "modes"_a, "threads"_a = 1,
+          "Leaves and nodes of the tree of sorted entries, None if they are not sorted.");
     m.def("split_indices", split_indices_of, "indices"_a, "sizes"_a, "threads"_a = 1,
           "Columns of an m x d array as uint32, and the first row out of range or -1.");
     m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a, "threads"_a = 1,

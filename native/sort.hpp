@@ -81,6 +81,19 @@ struct Nodes {
     int64_t first_repeated = -1;  // a row equal to the one before it
 };
 
+inline Nodes join_nodes(std::vector<Nodes>& parts, size_t n_levels) {
+    Nodes all;
+    all.opens.resize(n_levels);
+    for (auto& nodes : parts) {
+        for (size_t l = 0; l < n_levels; ++l)
+            all.opens[l].insert(all.opens[l].end(), nodes.opens[l].begin(), nodes.opens[l].end());
+        if (all.n_repeated == 0) all.first_repeated = nodes.first_repeated;
+        all.n_repeated += nodes.n_repeated;
+        nodes = {};
+    }
+    return all;
+}
+
 inline Nodes find_nodes(const std::vector<Column>& columns, int64_t n_rows, int64_t threads) {
     const size_t n_levels = columns.size() - 1;
     const size_t n_blocks = size_t(count_blocks(n_rows));
@@ -98,16 +111,39 @@ inline Nodes find_nodes(const std::vector<Column>& columns, int64_t n_rows, int6
             }
         }
     });
-    Nodes all;
-    all.opens.resize(n_levels);
-    for (auto& nodes : found) {
-        for (size_t l = 0; l < n_levels; ++l)
-            all.opens[l].insert(all.opens[l].end(), nodes.opens[l].begin(), nodes.opens[l].end());
-        if (all.n_repeated == 0) all.first_repeated = nodes.first_repeated;
-        all.n_repeated += nodes.n_repeated;
-        nodes = {};
-    }
-    return all;
+    return join_nodes(found, n_levels);
+}
+
+// The tree of rows that are sorted already by their columns in a given order, without copies of the
+// columns: its nodes, and the last column in that order. False if a row is out of bounds or not
+// above the one before; what is written then means nothing.
+template <class Index>
+bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bounds,
+               const std::vector<size_t>& order, uint32_t* leaves, int64_t threads, Nodes& tree) {
+    const size_t d = order.size();
+    std::atomic<bool> is_tree{true};
+    std::vector<Nodes> found(size_t(count_blocks(n_rows)));
+    for_blocks(n_rows, threads, [&](int64_t b, int64_t begin, int64_t end) {
+        auto& opens = found[size_t(b)].opens;
+        opens.resize(d - 1);
+        bool is_good = is_tree;
+        for (int64_t i = begin; i < end && is_good; ++i) {
+            const Index* const here = rows + i * int64_t(d);
+            const Index* const before = here - d;
+            size_t k = 0;  // the first column that differs from the row before
+            if (i > 0) {
+                while (k < d && here[order[k]] == before[order[k]]) ++k;
+                is_good = k < d && here[order[k]] > before[order[k]];
+            }
+            for (size_t l = k; l < d; ++l)  // negative ones wrap around
+                is_good &= uint64_t(int64_t(here[order[l]])) < uint64_t(bounds[order[l]]);
+            for (size_t l = k; l + 1 < d; ++l) opens[l].push_back(i);
+            leaves[i] = uint32_t(here[order[d - 1]]);
+        }
+        if (!is_good) is_tree = false;
+    });
+    if (is_tree) tree = join_nodes(found, d - 1);
+    return is_tree;
 }
 
 // The stable permutation that sorts the rows: counting sorts from the last column to the first,

@@ -666,6 +666,72 @@ def test_nodes_are_found_as_the_reference_finds_them(
     assert all(np.array_equal(a, b) for a, b in zip(opens, expected, strict=True))
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 5),
+    n_rows=st.integers(1, 300),
+    flaw=st.sampled_from(["none", "order", "repeat", "negative", "beyond"]),
+    narrow=st.booleans(),
+)
+def test_a_tree_is_read_as_the_reference_reads_it(
+    seed: int, d: int, n_rows: int, flaw: str, narrow: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 7, d)
+    modes = rng.permutation(d).tolist()
+    rows = np.unique(rng.integers(0, sizes[modes], (n_rows, d)), axis=0)[:, np.argsort(modes)]
+    at = int(rng.integers(len(rows)))
+    if flaw == "order":
+        rows = rows[rng.permutation(len(rows))]
+    elif flaw == "repeat":
+        rows = np.insert(rows, at, rows[at], axis=0)
+    elif flaw == "negative":
+        rows[at, rng.integers(d)] = -1
+    elif flaw == "beyond":
+        k = int(rng.integers(d))
+        rows[at, k] = sizes[k]
+    indices = np.ascontiguousarray(rows, dtype=np.int32 if narrow else np.int64)
+    expected = reference.read_tree(indices, sizes.tolist(), modes)
+    found = kernels.read_tree(indices, sizes.tolist(), modes, 2)
+    assert (found is None) == (expected is None)
+    assert flaw == "order" or (found is None) == (flaw != "none")
+    if found is not None and expected is not None:
+        assert np.array_equal(found[0], expected[0])
+        assert found[0].dtype == np.uint32
+        assert all(np.array_equal(a, b) for a, b in zip(found[1], expected[1], strict=True))
+
+
+@needs_native
+@pytest.mark.parametrize("flaw", [None, 65_536, 131_072, 199_999])
+def test_a_tree_across_blocks_of_rows(flaw: int | None) -> None:
+    n_rows = 200_000
+    rows = np.stack([np.arange(n_rows) // step for step in (70_000, 3, 1)], axis=1)
+    if flaw is not None:
+        rows[flaw] = rows[flaw - 1]  # the first row of a block looks at the last of another
+    found = kernels.read_tree(rows, [n_rows] * 3, (0, 1, 2), 3)
+    assert (found is None) == (flaw is not None)
+    if found is not None:
+        expected, *_ = reference.find_nodes(list(rows.T), [n_rows] * 3)
+        assert np.array_equal(found[0], rows[:, 2])
+        assert all(np.array_equal(a, b) for a, b in zip(found[1], expected, strict=True))
+
+
+@needs_native
+def test_tree_mistakes() -> None:
+    from tensormend.kernels import _native
+
+    rows = np.zeros((1, 2), dtype=np.int64)
+    for sizes, modes, message in (
+        ([2, 2, 2], (0, 1, 2), "indices must have one column per size"),
+        ([2, 2], (0, 0), "modes must name each mode once"),
+        ([2, 2], (0,), "modes must be one per size"),
+        ([2, 0], (0, 1), "sizes must fit 32 bits"),
+        ([], (), "sizes must be one or more"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _native.read_tree(rows, sizes, modes)
+
+
 @needs_native
 def test_nodes_across_blocks_of_rows() -> None:
     n_rows = 200_000

@@ -137,6 +137,13 @@ class Fibres:
             raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
         modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
         numbers = indices if indices.dtype == np.int32 else indices.astype(np.int64, copy=False)
+        tree = kernels.read_tree(numbers, shape, modes, threads)
+        if tree is not None and indices.dtype != np.uint64:
+            leaves, opens = tree
+            nodes = [
+                numbers[rows, k].astype(np.uint32) for k, rows in zip(modes, opens, strict=False)
+            ]
+            return cls._from_nodes(shape, modes, nodes, opens, leaves), None
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
         if bad_row >= 0 or indices.dtype == np.uint64:
             check_indices(indices, shape)  # says what is wrong
@@ -162,25 +169,26 @@ class Fibres:
                 f"indices must name every entry once, got {n_repeated} repeated "
                 f"(first: {where}); average or drop the repeats"
             )
-        return cls._from_sorted(shape, modes, columns, opens), permutation
+        nodes = [column[rows] for column, rows in zip(columns, opens, strict=False)]
+        return cls._from_nodes(shape, modes, nodes, opens, columns[-1]), permutation
 
     @classmethod
-    def _from_sorted(
+    def _from_nodes(
         cls,
         shape: tuple[int, ...],
         modes: tuple[int, ...],
-        columns: list[Array],
+        nodes: list[Array],
         opens: list[Array],
+        leaves: Array,
     ) -> Fibres:
-        size = len(columns[0])
-        nodes = [column[rows] for column, rows in zip(columns, opens, strict=False)]
+        """Put a tree together from its nodes and the rows that open them."""
         starts = [np.searchsorted(opens[i + 1], opens[i]) for i in range(len(opens) - 1)]
         starts.append(opens[-1])
-        ends = [len(node) for node in nodes[1:]] + [size]
+        ends = [len(node) for node in nodes[1:]] + [len(leaves)]
         closed = tuple(
             np.append(start, end).astype(np.int64) for start, end in zip(starts, ends, strict=True)
         )
-        return cls(shape, modes, tuple(nodes), closed, columns[-1])
+        return cls(shape, modes, tuple(nodes), closed, leaves)
 
     def compact(self) -> Fibres:
         """Return the same entries with lead-mode coordinates in 16 bits where the size allows."""

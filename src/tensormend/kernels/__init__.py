@@ -31,6 +31,7 @@ __all__ = [
     "mode_pass",
     "mode_values",
     "parse_entries",
+    "read_tree",
     "reference",
     "sort_entries",
     "split_indices",
@@ -53,6 +54,7 @@ fibre_products = active.fibre_products
 find_nodes = active.find_nodes
 gram_pass = active.gram_pass
 leaf_energies = active.leaf_energies
+read_tree = active.read_tree
 split_indices = active.split_indices
 sort_entries = active.sort_entries
 parse_entries = active.parse_entries

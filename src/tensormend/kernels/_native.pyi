@@ -91,6 +91,9 @@ def leaf_energies(
     n_lead: int,
     threads: int = 1,
 ) -> Array: ...
+def read_tree(
+    indices: Array, sizes: Sequence[int], modes: Sequence[int], threads: int = 1
+) -> tuple[Array, list[Array]] | None: ...
 def split_indices(
     indices: Array,
     sizes: Sequence[int],

@@ -29,6 +29,7 @@ __all__ = [
     "mode_pass",
     "mode_values",
     "parse_entries",
+    "read_tree",
     "sort_entries",
     "split_indices",
     "tucker_energy",
@@ -232,6 +233,27 @@ def find_nodes(
         opens.append(np.flatnonzero(is_new))
     repeated = np.flatnonzero(~is_new)
     return opens[:-1], len(repeated), int(repeated[0]) if len(repeated) else -1
+
+
+def read_tree(
+    indices: Array,
+    sizes: Sequence[int],
+    modes: Sequence[int],
+    threads: int = 1,  # noqa: ARG001
+) -> tuple[Array, list[Array]] | None:
+    """Leaves and nodes of the tree of entries that are sorted in the order of the modes already.
+
+    Returns the coordinates of the last mode and what `find_nodes` does; ``None`` if an index is
+    out of range, or a row not above the one before.
+    """
+    columns, bad_row = split_indices(indices, sizes)
+    if bad_row >= 0:
+        return None
+    ordered = [columns[k] for k in modes]
+    opens, n_repeated, _ = find_nodes(ordered, sizes)
+    if n_repeated or sort_entries(ordered, sizes) is not None:
+        return None
+    return ordered[-1], opens
 
 
 def sort_entries(
