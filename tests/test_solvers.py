@@ -9,7 +9,7 @@ import pytest
 
 import tensormend as tm
 from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS
-from tensormend import theory
+from tensormend import manifold, theory
 from tensormend.initial import spectral_start
 from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.solve import solve
@@ -214,6 +214,41 @@ def test_lemma_3_1_on_real_iterates() -> None:
             outside = matrix - (matrix @ state.tangent.rows.conj()) @ state.tangent.rows.T
             assert np.linalg.norm(outside) > 1e-6 * np.linalg.norm(x)
             state = solver.step(problem, state)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-7, 1e-12, 0.0])
+def test_single_mode_retraction_is_the_truncated_svd(
+    size: float, uneven: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short way through a Gram matrix, the long way, and the SVD of the whole matrix."""
+    rng = np.random.default_rng(7)
+
+    def draw(*shape: int) -> np.ndarray[Any, Any]:
+        x = rng.standard_normal(shape)
+        return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+
+    left, rows = (np.linalg.qr(draw(n, 3))[0] for n in (12, 60))
+    base = (rows * [3.0, 2.0, 1.0]) @ draw(3, 3)
+    weights = size * (np.array([1.0, 1e-3, 1e-6]) if uneven else np.ones(3))
+    along = size * draw(12, 3)
+    along -= left @ (left.conj().T @ along)
+    tangent = ModeTangent(0, left, rows, draw(60, 3) * weights, along)
+    whole = left @ (base + 0.5 * tangent.across).T + 0.5 * along @ rows.T
+    u, s, vh = np.linalg.svd(whole, full_matrices=False)
+    expected = (u[:, :3] * s[:3]) @ vh[:3]
+    got = [tangent.retract(0.5, base)]
+    is_short = manifold._gram_root(0.5 * tangent.across, 1.0) is not None
+    assert is_short == (size > 1e-10 and not uneven)
+    monkeypatch.setattr(manifold, "_gram_root", lambda *_: None)
+    got.append(tangent.retract(0.5, base))
+    for new_left, values, new_rows in got:
+        assert np.allclose(values, s[:3], rtol=1e-12)
+        assert np.linalg.norm(new_left.conj().T @ new_left - np.eye(3)) < 1e-14
+        assert np.linalg.norm(new_rows.conj().T @ new_rows - np.eye(3)) < 1e-14
+        error = np.linalg.norm((new_left * values) @ new_rows.T - expected)
+        assert error < 1e-13 * s[0]
 
 
 def test_normalized_steps_are_the_exact_minimizers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -173,14 +174,35 @@ class ModeTangent:
         r = self.left.shape[1]
         panel = base + step_size * self.across
         middle = panel.T @ self.rows.conj()
+        panel -= self.rows @ middle.T
         q1, r1 = orthonormal_complement(self.left, step_size * self.along)
-        q2, r2 = orthonormal_complement(self.rows.conj(), (panel - self.rows @ middle.T).conj())
-        q2, r2 = q2.conj(), r2.conj()
-        corner = np.zeros((q1.shape[1], q2.shape[1]), dtype=panel.dtype)
+        r2 = _gram_root(panel, float(np.linalg.norm(middle)))
+        if r2 is None:
+            basis, triangle = orthonormal_complement(self.rows.conj(), panel.conj())
+            q2, r2, turn = basis.conj(), triangle.conj(), np.eye(len(triangle), dtype=panel.dtype)
+        else:
+            q2, turn = panel, np.linalg.inv(r2)
+        corner = np.zeros((q1.shape[1], len(r2)), dtype=panel.dtype)
         um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
         left = self.left @ um[:r, :r] + q1 @ um[r:, :r]
-        rows = self.rows @ vh[:r, :r].T + q2 @ vh[:r, r:].T
+        rows = self.rows @ vh[:r, :r].T + q2 @ (turn @ vh[:r, r:].T)
         return _refresh(left), s[:r], _refresh(rows)
+
+
+def _gram_root(panel: Array, size: float) -> Array | None:
+    """Find ``r`` with ``panel = q r`` and ``q`` orthonormal to half the digits, or ``None``.
+
+    Orthogonal to what was projected out of a panel of norm ``size`` to as many digits, too, so
+    that one step of `_refresh` makes up for the rest.
+    """
+    half = math.sqrt(float(np.finfo(panel.dtype).eps))
+    try:
+        root = np.linalg.cholesky(panel.conj().T @ panel).conj().T
+        values = np.linalg.svd(root, compute_uv=False)
+    except np.linalg.LinAlgError:
+        return None
+    is_sound = values[-1] > math.sqrt(half) * values[0] and values[-1] > half * size
+    return root if is_sound else None
 
 
 def _refresh(panel: Array) -> Array:
