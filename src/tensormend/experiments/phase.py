@@ -179,8 +179,14 @@ def describe_grid(records: Sequence[Record]) -> str:
     head = f"{len(wanted)} cells of method, rank and ratio, with {max(wanted.values())} trials each"
     if found == wanted:
         return head
-    least, most = min(found[cell] for cell in wanted), max(found.values())
-    return f"{head}; so far there are {least} to {most} in a cell (grey: none)"
+    methods: dict[str, list[int]] = {}
+    for cell in wanted:
+        methods.setdefault(cell[0], []).append(found[cell])
+    ranges = (
+        f"{method} {min(trials)}" + (f" to {max(trials)}" if max(trials) > min(trials) else "")
+        for method, trials in methods.items()
+    )
+    return f"{head}; so far {', '.join(ranges)}"
 
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
