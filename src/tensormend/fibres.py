@@ -137,15 +137,16 @@ class Fibres:
             raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
         modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
         numbers = indices if indices.dtype == np.int32 else indices.astype(np.int64, copy=False)
-        tree = kernels.read_tree(numbers, shape, modes, threads)
-        if tree is not None and indices.dtype != np.uint64:
+        is_safe = indices.dtype != np.uint64  # large ones turn negative in 64 bits
+        tree = kernels.read_tree(numbers, shape, modes, threads) if is_safe else None
+        if tree is not None:
             leaves, opens = tree
             nodes = [
                 numbers[rows, k].astype(np.uint32) for k, rows in zip(modes, opens, strict=False)
             ]
             return cls._from_nodes(shape, modes, nodes, opens, leaves), None
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
-        if bad_row >= 0 or indices.dtype == np.uint64:
+        if bad_row >= 0 or not is_safe:
             check_indices(indices, shape)  # says what is wrong
         return cls._from_columns(shape, modes, columns, threads)
 

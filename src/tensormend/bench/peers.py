@@ -158,6 +158,14 @@ def run_torch(course: Course) -> None:
 # tucker-riemopt
 
 
+def _looked_up_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any]:
+    """Return a function that looks up the entries seen with the indexing of the package."""
+    from tucker_riemopt import Tucker as Point
+
+    places = torch.from_numpy(np.argwhere(given.mask))
+    return lambda core, factors: Point(core, factors)[places]
+
+
 def run_riemopt(course: Course, *, expand: bool) -> None:
     """Riemannian conjugate gradients with the gradients and projections of tucker-riemopt.
 
@@ -176,11 +184,10 @@ def run_riemopt(course: Course, *, expand: bool) -> None:
     core, factors = _spectral_start(torch, given)
     x = Point(core, factors)
     before: tuple[Any, Any] | None = None
-    places = torch.from_numpy(np.argwhere(given.mask))
-    entries = _dense_entries(torch, given)
+    entries = _dense_entries(torch, given) if expand else _looked_up_entries(torch, given)
 
     def see(z: Any) -> Any:
-        return entries(z.core, z.factors) if expand else z[places]
+        return entries(z.core, z.factors)
 
     def detach(vector: Any) -> Any:
         parts = [v.detach() for v in vector.delta_factors]
