@@ -138,14 +138,21 @@ struct Lanes<Real, 1> {
     using in_memory = Real;
 };
 
-template <class Real, int N>
-inline Real add_lanes(typename Lanes<Real, N>::type lanes) {
-    if constexpr (N == 1) {
+// N lanes added up to M, half of them to the other half at a time.
+template <class Real, int N, int M>
+inline typename Lanes<Real, M>::type add_lanes(typename Lanes<Real, N>::type lanes) {
+    if constexpr (N == M) {
         return lanes;
-    } else {
+    } else if constexpr (M == 1 && N * sizeof(Real) <= 16) {
         Real sum = 0;
         for (int i = 0; i < N; ++i) sum += lanes[i];
         return sum;
+    } else {
+        using Half = typename Lanes<Real, N / 2>::type;
+        Half low, high;
+        __builtin_memcpy(&low, &lanes, sizeof(Half));
+        __builtin_memcpy(&high, reinterpret_cast<const char*>(&lanes) + sizeof(Half), sizeof(Half));
+        return add_lanes<Real, N / 2, M>(low + high);
     }
 }
 
@@ -191,14 +198,17 @@ struct Row {
 
     inline Real dot(const Row& other) const { return sum(head * other.head, other); }
 
-    inline Real total() const { return add_lanes<Real, n_lanes>(head) + tail.total(); }
+    inline Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
 
-    // The sum of the lanes so far and of the products beyond the head.
+    // The sum of the lanes so far and of the products beyond the head. The lanes are added up to
+    // no fewer than the next vector of the row has.
     inline Real sum(Vector lanes, const Row& other) const {
-        if constexpr (W >= 2 * n_lanes) {
-            return tail.sum(lanes + tail.head * other.tail.head, other.tail);
+        if constexpr (W == n_lanes) {
+            return add_lanes<Real, n_lanes, 1>(lanes);
         } else {
-            return add_lanes<Real, n_lanes>(lanes) + tail.dot(other.tail);
+            constexpr int next = decltype(tail)::n_lanes;
+            return tail.sum(add_lanes<Real, n_lanes, next>(lanes) + tail.head * other.tail.head,
+                            other.tail);
         }
     }
 };
@@ -214,14 +224,23 @@ struct Row<Real, 0, Max> {
     inline Real total() const { return 0; }
 };
 
+// For products that are summed: where a row is one whole vector and some more, halves of vectors
+// leave fewer lanes to add up.
+constexpr int thin_lanes(int width, int max) {
+    return vector_bytes >= 32 && width > max && width < 2 * max ? max / 2 : max;
+}
+
+template <class Real, int W>
+using ThinRow = Row<Real, W, thin_lanes(W, vector_bytes / int(sizeof(Real)))>;
+
 // The row b once per channel, see spread.
-template <int R, class Real>
-inline void load_spread(const Real* b, Row<Real, R>* rows) {
+template <int R, class Real, int Max>
+inline void load_spread(const Real* b, Row<Real, R, Max>* rows) {
     rows[0].load(b);
 }
 
-template <int R, class Real>
-inline void load_spread(const Complex<Real>* b, Row<Real, 2 * R>* rows) {
+template <int R, class Real, int Max>
+inline void load_spread(const Complex<Real>* b, Row<Real, 2 * R, Max>* rows) {
     Real spare[4 * R];
     spread(R, b, spare);
     rows[0].load(spare);
@@ -314,7 +333,7 @@ double evaluate(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* 
     double norm = 0;
     if constexpr (R > 0) {
         constexpr int W = C * R;
-        Row<Real, W> u, row[C];
+        ThinRow<Real, W> u, row[C];
         load_spread<R>(b, row);
         for (int64_t e = 0; e < count; ++e) {
             u.load(reals(left) + int64_t(leaves[e]) * W);
@@ -348,16 +367,18 @@ double pull(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* REST
     double norm = 0;
     if constexpr (R > 0) {
         constexpr int W = C * R;
-        Row<Real, W> u, to, row[C], out[C], sum[C];
+        ThinRow<Real, W> thin, row[C];
+        Row<Real, W> u, to, out[C], sum[C];
         load_spread<R>(b, row);
         load_spread<R>(v, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
         for (int64_t e = 0; e < count; ++e) {
             const int64_t at = int64_t(leaves[e]) * W;
+            thin.load(reals(left) + at);
             u.load(reals(left) + at);
             to.load(reals(along) + at);
             for (int c = 0; c < C; ++c) {
-                const Real g = reals(y)[C * e + c] - u.dot(row[c]);
+                const Real g = reals(y)[C * e + c] - thin.dot(row[c]);
                 norm += double(g) * double(g);
                 sum[c].add(g, u);
                 to.add(g, out[c]);
@@ -390,18 +411,18 @@ double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T*
     double norm = 0;
     if constexpr (R > 0) {
         constexpr int W = C * R;
-        Row<Real, W> u, rest, to, row[C], row_rest[C], out[C], sum[C];
-        load_spread<R>(wide, row);
-        load_spread<R>(wide + R, row_rest);
+        Row<Real, 2 * W> both, row[C];
+        Row<Real, W> u, to, out[C], sum[C];
+        load_spread<2 * R>(wide, row);
         load_spread<R>(b, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
+            both.load(reals(left) + leaf * 2 * W);
             u.load(reals(left) + leaf * 2 * W);
-            rest.load(reals(left) + leaf * 2 * W + W);
             to.load(reals(along) + leaf * W);
             for (int c = 0; c < C; ++c) {
-                const Real g = u.dot(row[c]) + rest.dot(row_rest[c]);
+                const Real g = both.dot(row[c]);
                 norm += double(g) * double(g);
                 sum[c].add(g, u);
                 to.add(g, out[c]);
@@ -498,16 +519,8 @@ void contract(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRI
     }
 }
 
-// contract for rows of twice the length
-template <class T, int R>
-void contract_wide(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
-                   T* RESTRICT out) {
-    if constexpr (R > 0) {
-        contract<T, 2 * R>(n_rows, 2 * rank, u, block, out);
-    } else {
-        contract<T, -(-2 * R % strip)>(n_rows, 2 * rank, u, block, out);
-    }
-}
+// The template argument for rows of twice the length.
+constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
 
 template <class T, int R>
 void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
@@ -547,24 +560,153 @@ void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT b
     }
 }
 
-// Call body(row of the fibre's factor, first entry, number of entries) for the fibres of a run,
-// entries counted from the first of the run.
-template <class I, class Body>
+// Several fibres of a node at a time: its block is then read, and the gradient with respect to it
+// updated, once for all of them. The rows of the fibres' factor and what belongs to them come as
+// pointers. Rows are cut into tiles so that those of all the fibres fit into registers.
+template <class Real>
+constexpr int tile = vector_bytes > 0 ? 2 * vector_bytes / int(sizeof(Real)) : 4;
+
+// out[k] = sum_a u[k][a] block[a], or, with Add, that much more
+template <bool Add, int R, int At = 0, class Real>
+inline void contract_group(int64_t n_rows, const Real* const* u, const Real* RESTRICT block,
+                           Real* const* out) {
+    constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
+    Row<Real, width> row, sum[group_size];
+    for (int k = 0; k < group_size; ++k) {
+        if constexpr (Add)
+            sum[k].load(out[k] + At);
+        else
+            sum[k].clear();
+    }
+    for (int64_t a = 0; a < n_rows; ++a) {
+        row.load(block + a * R + At);
+        for (int k = 0; k < group_size; ++k) sum[k].add(u[k][a], row);
+    }
+    for (int k = 0; k < group_size; ++k) sum[k].store(out[k] + At);
+    if constexpr (At + width < R) contract_group<Add, R, At + width>(n_rows, u, block, out);
+}
+
+// up[a] += sum_k u[k][a] acc[k]
+template <int R, int At = 0, class Real>
+inline void gather_group(int64_t n_rows, const Real* const* u, const Real* const* acc,
+                         Real* RESTRICT up) {
+    constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
+    Row<Real, width> to, sum[group_size];
+    for (int k = 0; k < group_size; ++k) sum[k].load(acc[k] + At);
+    for (int64_t a = 0; a < n_rows; ++a) {
+        to.load(up + a * R + At);
+        for (int k = 0; k < group_size; ++k) to.add(u[k][a], sum[k]);
+        to.store(up + a * R + At);
+    }
+    if constexpr (At + width < R) gather_group<R, At + width>(n_rows, u, acc, up);
+}
+
+// K fibres of a run: which row of the factor is whose, and where the entries are, counted from the
+// first of the run.
+template <int K>
+struct Fibres {
+    static constexpr int size = K;
+    int64_t node[K], first[K], count[K];
+
+    template <class I>
+    Fibres(const Run<I>& run, int64_t f) {
+        for (int k = 0; k < K; ++k, ++f) {
+            const int64_t begin = run.starts[f] < run.first ? run.first : run.starts[f];
+            const int64_t end = run.starts[f + 1] > run.last ? run.last : run.starts[f + 1];
+            node[k] = int64_t(run.nodes[f]);
+            first[k] = begin - run.first;
+            count[k] = end - begin;
+        }
+    }
+};
+
+// Call body(Fibres) for all fibres of a run, in groups where the rows are short and real.
+template <class T, int R, class I, class Body>
 inline void for_fibres(const Run<I>& run, const Body& body) {
-    for (int64_t f = run.begin; f < run.end; ++f) {
-        const int64_t first = run.starts[f] < run.first ? run.first : run.starts[f];
-        const int64_t last = run.starts[f + 1] > run.last ? run.last : run.starts[f + 1];
-        body(int64_t(run.nodes[f]), first - run.first, last - first);
+    int64_t f = run.begin;
+    if constexpr (R > 0 && Parts<T>::channels == 1) {
+        for (; f + group_size <= run.end; f += group_size) body(Fibres<group_size>(run, f));
+    }
+    for (; f < run.end; ++f) body(Fibres<1>(run, f));
+}
+
+// The rows of a matrix that belong to K fibres.
+template <int K, class T>
+struct Rows {
+    T* row[K];
+
+    Rows(T* matrix, int64_t length, const Fibres<K>& fibres) {
+        for (int k = 0; k < K; ++k) row[k] = matrix + fibres.node[k] * length;
+    }
+
+    Rows(T* matrix, int64_t length) {
+        for (int k = 0; k < K; ++k) row[k] = matrix + k * length;
+    }
+
+    T* operator[](int k) const { return row[k]; }
+};
+
+template <int R, int K, class T>
+inline void contract_rows(int64_t n_rows, int64_t rank, const Rows<K, const T>& u, const T* block,
+                          const Rows<K, T>& out) {
+    if constexpr (K == 1) {
+        contract<T, R>(n_rows, rank, u[0], block, out[0]);
+    } else {
+        contract_group<false, R>(n_rows, u.row, block, out.row);
+    }
+}
+
+// A square block with its rows and columns exchanged, made only where there are fibres enough.
+template <class T, int R>
+class Turned {
+public:
+    Turned(const Branch<T>& x, int64_t n_fibres) {
+        if (R <= 0 || Parts<T>::channels > 1 || x.n_rows != R || n_fibres < group_size) return;
+        for (int a = 0; a < R; ++a)
+            for (int c = 0; c < R; ++c) values_[c * R + a] = x.block[a * R + c];
+        is_made_ = true;
+    }
+
+    const T* data() const { return is_made_ ? values_ : nullptr; }
+
+private:
+    T values_[R > 0 ? R * R : 1];
+    bool is_made_ = false;
+};
+
+template <int R, int K, class T>
+inline void fold_rows(const Branch<T>& x, const T* turned, const Rows<K, const T>& u,
+                      const Rows<K, T>& acc, const Rows<K, T>& grad, T* up) {
+    if constexpr (K == 1) {
+        fold<T, R>(x.n_rows, x.rank, u[0], x.block, acc[0], grad[0], up);
+    } else {
+        gather_group<R>(x.n_rows, u.row, acc.row, up);
+        if (turned) {
+            contract_group<true, R>(R, acc.row, turned, grad.row);
+        } else {
+            Row<T, R> row, sum;
+            for (int k = 0; k < K; ++k) {
+                sum.load(acc[k]);
+                for (int64_t a = 0; a < x.n_rows; ++a) {
+                    row.load(x.block + a * R);
+                    grad[k][a] += row.dot(sum);
+                }
+            }
+        }
     }
 }
 
 template <class T, class I, int R>
 double values(const Run<I>& run, const Branch<T>& x, T* out, T* spare) {
     double norm = 0;
-    for_fibres(run, [&](int64_t node, int64_t first, int64_t count) {
-        contract<T, R>(x.n_rows, x.rank, x.factor + node * x.n_rows, x.block, spare);
-        norm += evaluate<T, I, R>(count, x.rank, run.leaves + first, x.lead, spare,
-                                  out ? out + first : nullptr);
+    for_fibres<T, R>(run, [&](auto fibres) {
+        constexpr int K = fibres.size;
+        const Rows<K, T> b(spare, x.rank);
+        contract_rows<R, K, T>(x.n_rows, x.rank, {x.factor, x.n_rows, fibres}, x.block, b);
+        for (int k = 0; k < K; ++k) {
+            norm += evaluate<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k], x.lead,
+                                      b[k], out ? out + fibres.first[k] : nullptr);
+        }
     });
     return norm;
 }
@@ -572,21 +714,26 @@ double values(const Run<I>& run, const Branch<T>& x, T* out, T* spare) {
 template <class T, class I, int R>
 double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                 const Gradient<T>& sums, T* residual, T* spare) {
-    T* const b = spare;
-    T* const acc = spare + x.rank;
+    const Turned<T, R> turned(x, run.end - run.begin);
     double norm = 0;
-    for_fibres(run, [&](int64_t node, int64_t first, int64_t count) {
-        const T* const u = x.factor + node * x.n_rows;
-        contract<T, R>(x.n_rows, x.rank, u, x.block, b);
-        if (subtract) {
-            norm += pull<T, I, R>(count, x.rank, run.leaves + first, y + first, x.lead, b, b, acc,
-                                  sums.lead, residual ? residual + first : nullptr);
-        } else {
-            gather<T, I, R>(count, x.rank, run.leaves + first, y + first, x.lead, acc);
-            scatter<T, I, R>(count, x.rank, run.leaves + first, y + first, b, sums.lead);
-            for (int64_t e = first; e < first + count; ++e) norm += squared(y[e]);
+    for_fibres<T, R>(run, [&](auto fibres) {
+        constexpr int K = fibres.size;
+        const Rows<K, const T> u(x.factor, x.n_rows, fibres);
+        const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank);
+        contract_rows<R, K, T>(x.n_rows, x.rank, u, x.block, b);
+        for (int k = 0; k < K; ++k) {
+            const int64_t first = fibres.first[k], count = fibres.count[k];
+            const I* const leaves = run.leaves + first;
+            if (subtract) {
+                norm += pull<T, I, R>(count, x.rank, leaves, y + first, x.lead, b[k], b[k], acc[k],
+                                      sums.lead, residual ? residual + first : nullptr);
+            } else {
+                gather<T, I, R>(count, x.rank, leaves, y + first, x.lead, acc[k]);
+                scatter<T, I, R>(count, x.rank, leaves, y + first, b[k], sums.lead);
+                for (int64_t e = first; e < first + count; ++e) norm += squared(y[e]);
+            }
         }
-        fold<T, R>(x.n_rows, x.rank, u, x.block, acc, sums.factor + node * x.n_rows, sums.block);
+        fold_rows<R, K, T>(x, turned.data(), u, acc, {sums.factor, x.n_rows, fibres}, sums.block);
     });
     return norm;
 }
@@ -594,18 +741,21 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
 template <class T, class I, int R>
 double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
               const Gradient<T>& sums, T* spare) {
-    T* const b = spare;
-    T* const acc = spare + x.rank;
-    T* const wide_b = spare + 2 * x.rank;
+    const Turned<T, R> turned(x, run.end - run.begin);
     double norm = 0;
-    for_fibres(run, [&](int64_t node, int64_t first, int64_t count) {
-        const T* const u = x.factor + node * x.n_rows;
-        contract<T, R>(x.n_rows, x.rank, u, x.block, b);
-        contract_wide<T, R>(wide.n_rows, x.rank, wide.factor + node * wide.n_rows, wide.block,
-                            wide_b);
-        norm += pull_wide<T, I, R>(count, x.rank, run.leaves + first, wide.lead, wide_b, b, acc,
-                                   sums.lead);
-        fold<T, R>(x.n_rows, x.rank, u, x.block, acc, sums.factor + node * x.n_rows, sums.block);
+    for_fibres<T, R>(run, [&](auto fibres) {
+        constexpr int K = fibres.size;
+        const Rows<K, const T> u(x.factor, x.n_rows, fibres);
+        const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank),
+            wide_b(spare + 2 * K * x.rank, 2 * x.rank);
+        contract_rows<R, K, T>(x.n_rows, x.rank, u, x.block, b);
+        contract_rows<twice(R), K, T>(wide.n_rows, 2 * x.rank, {wide.factor, wide.n_rows, fibres},
+                                      wide.block, wide_b);
+        for (int k = 0; k < K; ++k) {
+            norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
+                                       wide.lead, wide_b[k], b[k], acc[k], sums.lead);
+        }
+        fold_rows<R, K, T>(x, turned.data(), u, acc, {sums.factor, x.n_rows, fibres}, sums.block);
     });
     return norm;
 }
@@ -642,7 +792,7 @@ Loops<T, I> in_strips(int64_t rank) {
 
 template <class T, class I>
 Loops<T, I> loops(int64_t rank) {
-    constexpr int max_rank = Parts<T>::channels == 1 ? 16 : 8;
+    constexpr int max_rank = Parts<T>::channels == 1 ? 32 : 8;
     if (Parts<T>::channels == 1 && rank > max_rank) return in_strips<T, I, strip - 1>(rank);
     return up_to<T, I, max_rank>(rank);
 }

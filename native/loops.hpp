@@ -43,6 +43,9 @@ struct Gradient {
     T* lead;
 };
 
+// So many fibres are handled together where their rows are short and real.
+constexpr int group_size = 4;
+
 // Loops over rows of one length. `rank` is that length and `left` a matrix with such rows.
 template <class T, class I>
 struct Loops {
@@ -72,15 +75,16 @@ struct Loops {
     void (*fold)(int64_t n_rows, int64_t rank, const T* u, const T* block, const T* acc, T* grad,
                  T* up);
 
-    // Values of a branch at the entries of a run. `spare` holds 2 rank values, here and below.
+    // Values of a branch at the entries of a run. `spare` holds group_size rows.
     double (*values)(const Run<I>& run, const Branch<T>& x, T* out, T* spare);
 
     // Residual of a branch, or y itself without `subtract`, and its pull-back through the branch.
+    // `spare` holds twice group_size rows.
     double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
     // Values of a branch of twice the rank in both directions, whose factors begin with those of
-    // x, and their pull-back through x. `spare` holds 4 rank values.
+    // x, and their pull-back through x. `spare` holds four times group_size rows.
     double (*normal)(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
                      const Gradient<T>& sums, T* spare);
 };
