@@ -129,9 +129,9 @@ bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bo
         bool is_good = is_tree;
         for (int64_t i = begin; i < end && is_good; ++i) {
             const Index* const here = rows + i * int64_t(d);
-            const Index* const before = here - d;
             size_t k = 0;  // the first column that differs from the row before
             if (i > 0) {
+                const Index* const before = here - d;
                 while (k < d && here[order[k]] == before[order[k]]) ++k;
                 is_good = k < d && here[order[k]] > before[order[k]];
             }

@@ -89,10 +89,10 @@ def _dense_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any
     places = torch.from_numpy(np.flatnonzero(given.mask))
 
     def entries(core: Any, factors: Sequence[Any]) -> Any:
-        x = core
-        for u in factors:
-            x = torch.tensordot(x, u, dims=([0], [1]))
-        return x.reshape(-1)[places]
+        x = core.reshape(1, -1)
+        for u in factors[:-1]:  # products that leave the modes in order, so that nothing is moved
+            x = (u @ x.reshape(len(x), u.shape[1], -1)).reshape(len(x) * u.shape[0], -1)
+        return (x @ factors[-1].T).reshape(-1)[places]
 
     return entries
 
@@ -158,12 +158,13 @@ def run_torch(course: Course) -> None:
 # tucker-riemopt
 
 
-def _looked_up_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any]:
-    """Return a function that looks up the entries seen with the indexing of the package."""
-    from tucker_riemopt import Tucker as Point
-
+def _entries_of_points(torch: Any, given: Any, *, expand: bool) -> Callable[[Any], Any]:
+    """Return a function that takes the entries seen from a point of the package."""
+    if expand:
+        flat = torch.from_numpy(np.flatnonzero(given.mask))
+        return lambda x: x.to_dense().reshape(-1)[flat]
     places = torch.from_numpy(np.argwhere(given.mask))
-    return lambda core, factors: Point(core, factors)[places]
+    return lambda x: x[places]
 
 
 def run_riemopt(course: Course, *, expand: bool) -> None:
@@ -171,8 +172,8 @@ def run_riemopt(course: Course, *, expand: bool) -> None:
 
     The package gives geometry, not an optimizer: gradients by automatic differentiation,
     projections onto tangent spaces, rounding. The step is exact on the tangent space, the
-    direction follows Hestenes and Stiefel. The entries seen are looked up with the package's own
-    indexing, or by a trick of ours, for small tensors only, that expands the tensor first.
+    direction follows Hestenes and Stiefel. The entries seen are looked up with the package's
+    indexing, or picked from the whole tensor, which the package forms if it is small enough.
     """
     from tucker_riemopt import Tucker as Point
     from tucker_riemopt import TuckerRiemannian
@@ -184,10 +185,7 @@ def run_riemopt(course: Course, *, expand: bool) -> None:
     core, factors = _spectral_start(torch, given)
     x = Point(core, factors)
     before: tuple[Any, Any] | None = None
-    entries = _dense_entries(torch, given) if expand else _looked_up_entries(torch, given)
-
-    def see(z: Any) -> Any:
-        return entries(z.core, z.factors)
+    see = _entries_of_points(torch, given, expand=expand)
 
     def detach(vector: Any) -> Any:
         parts = [v.detach() for v in vector.delta_factors]
