@@ -115,7 +115,7 @@ NOINLINE void collect(int64_t rank, const Real* rows, Complex<Real>* acc) {
 
 // Vector types of GCC and Clang, because left to themselves they unroll loops this short into
 // scalar code. Other compilers get rows of scalars.
-#if defined(__AVX2__)
+#if defined(__GNUC__) && defined(__AVX2__)
 constexpr int vector_bytes = 32;
 #elif defined(__GNUC__)
 constexpr int vector_bytes = 16;
@@ -261,20 +261,12 @@ inline void store_conj(const Row<Real, 2 * R>* sums, Complex<Real>* acc) {
     collect_conj(R, spare, acc);
 }
 
-template <class Real>
-inline void add_to(Real& sum, Real a) {
-    sum += a;
-}
-
-template <class Real>
-inline void add_to(Complex<Real>& sum, Complex<Real> a) {
-    sum.re += a.re;
-    sum.im += a.im;
-}
-
 // Rows of any length: R <= 0 stands for lengths that leave the remainder -R when divided by the
 // length of a strip, which real rows are cut into.
 constexpr int strip = 8;
+
+// The template argument for rows of twice the length.
+constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
 
 template <int R, class Real>
 inline Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
@@ -435,8 +427,7 @@ double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T*
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
             const T* const u = left + leaf * 2 * rank;
-            T g = dot<R>(rank, u, wide);
-            add_to(g, dot<R>(rank, u + rank, wide + rank));
+            const T g = dot<twice(R)>(2 * rank, u, wide);
             norm += squared(g);
             add_row<R>(rank, g, u, acc);
             add_row<R>(rank, g, b, along + leaf * rank);
@@ -519,9 +510,6 @@ void contract(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRI
     }
 }
 
-// The template argument for rows of twice the length.
-constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
-
 template <class T, int R>
 void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
           const T* RESTRICT acc, T* RESTRICT grad, T* RESTRICT up) {
@@ -561,8 +549,9 @@ void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT b
 }
 
 // Several fibres of a node at a time: its block is then read, and the gradient with respect to it
-// updated, once for all of them. The rows of the fibres' factor and what belongs to them come as
-// pointers. Rows are cut into tiles so that those of all the fibres fit into registers.
+// updated, once for all of them (a block that is not square is read once more for each in `fold`).
+// The rows of the fibres' factor and what belongs to them come as pointers, no two of them the
+// same. Rows are cut into tiles so that those of all the fibres fit into registers.
 template <class Real>
 constexpr int tile = vector_bytes > 0 ? 2 * vector_bytes / int(sizeof(Real)) : 4;
 
@@ -658,9 +647,9 @@ inline void contract_rows(int64_t n_rows, int64_t rank, const Rows<K, const T>& 
 
 // A square block with its rows and columns exchanged, made only where there are fibres enough.
 template <class T, int R>
-class Turned {
+class Transposed {
 public:
-    Turned(const Branch<T>& x, int64_t n_fibres) {
+    Transposed(const Branch<T>& x, int64_t n_fibres) {
         if (R <= 0 || Parts<T>::channels > 1 || x.n_rows != R || n_fibres < group_size) return;
         for (int a = 0; a < R; ++a)
             for (int c = 0; c < R; ++c) values_[c * R + a] = x.block[a * R + c];
@@ -675,16 +664,16 @@ private:
 };
 
 template <int R, int K, class T>
-inline void fold_rows(const Branch<T>& x, const T* turned, const Rows<K, const T>& u,
+inline void fold_rows(const Branch<T>& x, const T* transposed, const Rows<K, const T>& u,
                       const Rows<K, T>& acc, const Rows<K, T>& grad, T* up) {
     if constexpr (K == 1) {
         fold<T, R>(x.n_rows, x.rank, u[0], x.block, acc[0], grad[0], up);
     } else {
         gather_group<R>(x.n_rows, u.row, acc.row, up);
-        if (turned) {
-            contract_group<true, R>(R, acc.row, turned, grad.row);
+        if (transposed) {
+            contract_group<true, R>(R, acc.row, transposed, grad.row);
         } else {
-            Row<T, R> row, sum;
+            ThinRow<T, R> row, sum;
             for (int k = 0; k < K; ++k) {
                 sum.load(acc[k]);
                 for (int64_t a = 0; a < x.n_rows; ++a) {
@@ -714,7 +703,7 @@ double values(const Run<I>& run, const Branch<T>& x, T* out, T* spare) {
 template <class T, class I, int R>
 double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                 const Gradient<T>& sums, T* residual, T* spare) {
-    const Turned<T, R> turned(x, run.end - run.begin);
+    const Transposed<T, R> transposed(x, run.end - run.begin);
     double norm = 0;
     for_fibres<T, R>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
@@ -733,7 +722,8 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
                 for (int64_t e = first; e < first + count; ++e) norm += squared(y[e]);
             }
         }
-        fold_rows<R, K, T>(x, turned.data(), u, acc, {sums.factor, x.n_rows, fibres}, sums.block);
+        fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
+                           sums.block);
     });
     return norm;
 }
@@ -741,7 +731,7 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
 template <class T, class I, int R>
 double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
               const Gradient<T>& sums, T* spare) {
-    const Turned<T, R> turned(x, run.end - run.begin);
+    const Transposed<T, R> transposed(x, run.end - run.begin);
     double norm = 0;
     for_fibres<T, R>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
@@ -755,7 +745,8 @@ double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
             norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
                                        wide.lead, wide_b[k], b[k], acc[k], sums.lead);
         }
-        fold_rows<R, K, T>(x, turned.data(), u, acc, {sums.factor, x.n_rows, fibres}, sums.block);
+        fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
+                           sums.block);
     });
     return norm;
 }
@@ -792,7 +783,8 @@ Loops<T, I> in_strips(int64_t rank) {
 
 template <class T, class I>
 Loops<T, I> loops(int64_t rank) {
-    constexpr int max_rank = Parts<T>::channels == 1 ? 32 : 8;
+    // Rows of scalars, not of vectors, are too long for the compiler beyond 16.
+    constexpr int max_rank = Parts<T>::channels > 1 ? 8 : vector_bytes > 0 ? 32 : 16;
     if (Parts<T>::channels == 1 && rank > max_rank) return in_strips<T, I, strip - 1>(rank);
     return up_to<T, I, max_rank>(rank);
 }

@@ -13,9 +13,10 @@ struct Complex {
     Real re, im;
 };
 
-// Fibres [begin, end) of the last level of a tree, children of one node. Fibre f holds entries
-// starts[f] to starts[f + 1], of which those outside [first, last) are left out; `leaves` (I is
-// their type) and the values beside them begin with entry `first`.
+// Fibres [begin, end) of the last level of a tree, children of one node and so with different
+// coordinates. Fibre f holds entries starts[f] to starts[f + 1], of which those outside
+// [first, last) are left out; `leaves` (I is their type) and the values beside them begin with
+// entry `first`.
 template <class I>
 struct Run {
     const uint32_t* nodes;

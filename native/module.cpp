@@ -2,7 +2,7 @@
 //
 // Lengths, shapes, dtypes and the coordinates of the nodes are checked here. The lead-mode
 // coordinates are not: reading all of them once more would slow a pass down noticeably, and
-// Fibres.build has checked them.
+// Fibres.build has checked them. Nor is it checked that the children of a node differ.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>

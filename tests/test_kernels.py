@@ -239,7 +239,7 @@ def test_native_matches_reference(run: Callable[..., list[Any]], case: Case) -> 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("other", [0, 1])
 def test_every_rank_matches_reference(dtype: str, other: int) -> None:
-    # Loops are compiled for each rank, and apart for square blocks of the core; a dozen fibres
+    # Loops are compiled for each rank, and apart for square blocks of the core; eleven fibres
     # below every node make whole groups of them and a rest.
     from tensormend.kernels import _native
 

@@ -89,10 +89,10 @@ def _dense_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any
     places = torch.from_numpy(np.flatnonzero(given.mask))
 
     def entries(core: Any, factors: Sequence[Any]) -> Any:
-        x = core.reshape(1, -1)
-        for u in factors[:-1]:  # products that leave the modes in order, so that nothing is moved
-            x = (u @ x.reshape(len(x), u.shape[1], -1)).reshape(len(x) * u.shape[0], -1)
-        return (x @ factors[-1].T).reshape(-1)[places]
+        d = len(factors)
+        matrices = [part for k, u in enumerate(factors) for part in (u, [d + k, k])]
+        whole = torch.einsum(core, list(range(d)), *matrices, list(range(d, 2 * d)))
+        return whole.reshape(-1)[places]
 
     return entries
 
@@ -173,7 +173,7 @@ def run_riemopt(course: Course, *, expand: bool) -> None:
     The package gives geometry, not an optimizer: gradients by automatic differentiation,
     projections onto tangent spaces, rounding. The step is exact on the tangent space, the
     direction follows Hestenes and Stiefel. The entries seen are looked up with the package's
-    indexing, or picked from the whole tensor, which the package forms if it is small enough.
+    indexing, or picked from the whole tensor, which is faster where that is small.
     """
     from tucker_riemopt import Tucker as Point
     from tucker_riemopt import TuckerRiemannian

@@ -4,7 +4,7 @@ Every function walks the same compressed fibres as its native twin. Level ``l`` 
 the nodes of the ``l``-th mode in tree order: ``nodes[l]`` their coordinates, ``starts[l]`` where
 the children of each begin (one longer than ``nodes[l]``). The children of the last level are the
 entries, whose lead-mode coordinates are ``leaves``. Core and factors come in tree order, lead
-mode last. No node is without children.
+mode last. No node is without children, and no two children of one have the same coordinate.
 """
 
 from __future__ import annotations
