@@ -46,7 +46,9 @@ def bench(
     repeats: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Runs of each contestant. Default: 3 for quick, 5 for full."
+            metavar="N",
+            help="Runs of each contestant, fewer where they take long. Default: 3 for quick, "
+            "15 for full.",
         ),
     ] = None,
     budget: Annotated[
@@ -81,7 +83,7 @@ def bench(
     from tensormend.records import describe_machine
 
     require_matplotlib()  # before the work, not after it
-    repeats = {"quick": 3, "full": 5}[suite] if repeats is None else repeats
+    repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
     if repeats < 1:
         raise InputError(f"--repeats must be 1 or more, got {repeats}")
     if not budget > 0:
