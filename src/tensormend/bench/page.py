@@ -135,7 +135,7 @@ def _write_head(findings: Findings, source: str) -> Iterable[str]:
         software += f", NumPy {machine['numpy']}, SciPy {machine['scipy']}"
         facts = (record["section"], shown, record["started"], record["repeats"])
         rows.append((*facts, f"{machine['machine']}, {machine['threads']} threads", software))
-    head = ["section", "cases", "started", "repeats", "machine", "software"]
+    head = ["section", "cases", "started", "`--repeats`", "machine", "software"]
     yield from table.make_table(head, rows)
 
 

@@ -23,7 +23,7 @@ __all__ = ["SECTIONS", "SUITES", "run_suite"]
 
 QUICK = Case("n50", 50, 3, 0.3)
 GRID_METHODS = (AUTO, "rgd", "rbb", "rcg", "rgn", "scaledgd", "sm-qrgd")
-GRID_REPEATS = 9
+GRID_REPEATS = 9  # at most: there are many cells
 GRID_BUDGET = 20.0  # seconds; cells of the grid take far below one where a method works
 
 PEER_NAMES = tuple(name for name, entry in CONTESTANTS.items() if entry.family == "peer")
