@@ -51,12 +51,12 @@ private:
     T* data_ = nullptr;
 };
 
-// Look for something to happen for as long as the gap between two passes of a small problem is,
-// leaving the core to whoever else wants it: being woken from sleep would cost such a pass about a
-// tenth of its time.
+// Look for something to happen for longer than the gap between two passes of a small problem,
+// leaving the core to whoever else wants it: being woken from sleep would cost such a pass a tenth
+// to a third of its time.
 template <class Condition>
 void watch_for(const Condition& happened) {
-    constexpr auto patience = std::chrono::microseconds(300);
+    constexpr auto patience = std::chrono::microseconds(2000);
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!happened() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }

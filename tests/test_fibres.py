@@ -208,6 +208,16 @@ def test_a_lead_out_of_range_is_refused() -> None:
         Fibres.build((3, 4), np.array([[0, 0]]), 2)
 
 
+def test_unseen_places_are_found_however_late_the_others_come() -> None:
+    # mode 1 sees place 3 in its last entry only, and place 2 never
+    rows = np.arange(1000)
+    indices = np.stack([rows, np.where(rows < 999, rows % 2, 3)], axis=1)
+    for lead in (0, 1):
+        fibres, _ = Fibres.build((1001, 4), indices, lead)
+        assert fibres.unseen(0).tolist() == [1000]
+        assert fibres.unseen(1).tolist() == [2]
+
+
 def test_compact_fibres_hold_the_same_entries() -> None:
     indices = np.array([[0, 65_535], [1, 7], [1, 9]])
     fibres, _ = Fibres.build((2, 65_536), indices)

@@ -548,6 +548,32 @@ def test_gauss_newton_goes_no_further_than_its_target() -> None:
     assert runs[1e-8].trace.residual[-1] > 10 * runs[0.0].trace.residual[-1]
 
 
+@pytest.mark.parametrize("target", [1e-4, 1e-6, 1e-8, 1e-10])
+def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
+    # the linear solve knows what misfit it leaves, so no further one is needed
+    _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    aimed, plain = (
+        solve(problem, RGN(target=aim), None, stop=Stop(tol=target)) for aim in (target, 0.0)
+    )
+    assert aimed.success
+    assert aimed.n_iter == plain.n_iter
+    assert 0.05 * target < aimed.trace.residual[-1]
+
+
+def test_a_start_that_fits_is_taken_as_it_is() -> None:
+    truth, problem = sampled((10, 11, 12), (2, 2, 2), 0.5)
+    start = truth.orthonormal()
+    assert problem.start(start) is start
+    tilted = tm.Tucker(truth.core, tuple(2 * u for u in truth.factors))
+    wide = truth + tm.simulate.random_tucker(truth.shape, 1, rng=3) * 1e-3
+    for other in (tilted, wide):
+        assert not other.is_orthonormal()
+        cut = problem.start(other)
+        assert cut.is_orthonormal()
+        assert cut.rank == problem.rank
+        assert cut.distance(other) < 2e-3 * other.norm()
+
+
 @pytest.mark.parametrize("method", ["auto", "rcg", "rgd", "sm-qrgd", "tiht"])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_measurements_in_half_the_bits(method: str, dtype: str) -> None:

@@ -265,11 +265,10 @@ class Fibres:
         mode = normalize_mode(mode, len(self.shape))
         seen = np.zeros(self.shape[mode], dtype=bool)
         places = self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]
-        block = max(2**16, 4 * len(seen))
-        for first in range(0, len(places), block):
-            seen[places[first : first + block]] = True
-            if seen.all():
-                break
+        first, size = 0, 8 * len(seen)
+        while first < len(places) and not seen.all():
+            seen[places[first : first + size]] = True
+            first, size = first + size, 2 * size
         return np.flatnonzero(~seen)
 
     def coordinates(self, mode: int) -> Array:

@@ -130,7 +130,7 @@ def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Arr
 
 def spectral_start(problem: Problem) -> Tucker:
     """Compute the paper's start ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
-    return thosvd(problem.operator.shifted(None, 1.0, problem.y), problem.rank)
+    return problem.start(None)
 
 
 def random_start(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:

@@ -14,6 +14,7 @@ from tensormend.algebra import Array, as_rank, is_inexact
 from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
 from tensormend.operators import Operator
+from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["Gradient", "Problem"]
@@ -132,6 +133,12 @@ class Problem:
                 f"size {self.magnitude:.1g}; divide them by that first, or leave compact out"
             )
         return self._with(self.operator.compact(), self.y.astype(half))
+
+    def start(self, x0: Tucker | None) -> Tucker:
+        """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``."""
+        if x0 is None:
+            return thosvd(self.operator.shifted(None, 1.0, self.y), self.rank)
+        return x0 if x0.rank == self.rank and x0.is_orthonormal() else thosvd(x0, self.rank)
 
     def gradient(self, x: Tucker) -> Gradient:
         """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""

@@ -28,6 +28,7 @@ from tensormend.storage import load_arrays, save_arrays
 __all__ = ["Tucker", "degrees_of_freedom", "expand_key"]
 
 CHUNK_BYTES = 2**25  # working memory of one block of entries
+ROUNDING = 32  # roundings that a product of matrices with orthonormal columns may have
 SMALL_BYTES = 2**28  # up to which the whole tensor may be formed for its entries
 
 
@@ -237,6 +238,12 @@ class Tucker:
         """
         bases, triangles = zip(*(tall_qr(u) for u in self.factors), strict=True)
         return Tucker(multi_mode_product(self.core, triangles), bases)
+
+    def is_orthonormal(self) -> bool:
+        """Tell whether the columns of every factor are orthonormal, up to some roundings."""
+        limit = ROUNDING * float(np.finfo(self.dtype).eps)
+        grams = (u.conj().T @ u for u in self.factors)
+        return all(bool(np.abs(g - np.eye(len(g))).max() <= limit) for g in grams)
 
     def singular_values(self, mode: int) -> Array:
         """Singular values of the unfolding along a mode, at most ``r_mode`` of them."""

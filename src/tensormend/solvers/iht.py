@@ -71,8 +71,7 @@ class TIHT:
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return _evaluate(problem, thosvd(z, problem.rank), np.nan)
+        return _evaluate(problem, problem.start(x0), np.nan)
 
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
         """Take one gradient step and truncate."""

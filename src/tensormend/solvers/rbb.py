@@ -12,7 +12,6 @@ from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
 from tensormend.steps import exact_step, rounding_level
-from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["RBB", "RBBState"]
@@ -48,8 +47,7 @@ class RBB:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RBBState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        x = thosvd(z, problem.rank)
+        x = problem.start(x0)
         loss, scale, tangent = problem.gradient(x)
         energy = problem.operator.tangent_energy(tangent)
         noise = rounding_level(scale, problem.dtype)

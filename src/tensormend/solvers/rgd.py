@@ -12,7 +12,6 @@ from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
 from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
-from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["RGD", "RGDState"]
@@ -50,8 +49,7 @@ class RGD:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return self._evaluate(problem, thosvd(z, problem.rank), np.nan)
+        return self._evaluate(problem, problem.start(x0), np.nan)
 
     def step(self, problem: Problem, state: RGDState) -> RGDState:
         """Move along the projected gradient and retract."""

@@ -13,15 +13,14 @@ from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
 from tensormend.problem import Problem
 from tensormend.steps import rounding_level
-from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["RGN", "RGNState"]
 
 MAX_HALVINGS = 6
 FAR = 0.1  # relative residual
-OVERSHOOT = 0.1  # share of the target that a linear solve aims at, to hit it after retraction
-TINY = float(np.finfo(np.float64).tiny)
+NEAR = 0.8  # share of the target that a linear solve aims at, to hit it after retraction
+RESOLVED = 1e-12  # share of a squared norm down to which subtractions from it can be trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +64,7 @@ class RGN:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return self._evaluate(problem, thosvd(z, problem.rank), np.nan)
+        return self._evaluate(problem, problem.start(x0), np.nan)
 
     def step(self, problem: Problem, state: RGNState) -> RGNState:
         """Solve on the tangent space, retract, and halve the step where the loss rose."""
@@ -85,9 +83,10 @@ class RGN:
         relative = float(np.sqrt(2 * state.loss)) / problem.y_norm
         residual = direction = state.tangent
         square = first = residual.squared_norm()
-        wanted = max(relative, OVERSHOOT * self.target / max(relative, TINY))
-        share = min(self.forcing, wanted)
-        target = share**2 * first
+        target = min(self.forcing, relative) ** 2 * first
+        misfit = 2 * state.loss  # of the linear model, which every iteration lowers
+        goal = (NEAR * self.target * problem.y_norm) ** 2
+        goal = goal if goal > RESOLVED * misfit else 0.0
         total: TuckerTangent | None = None
         if first <= rounding_level(state.scale, x.dtype) ** 2:
             return state.tangent
@@ -101,7 +100,8 @@ class RGN:
             image = TuckerTangent.from_pullback(x, pulled.core, pulled.factors)
             residual = residual.plus(image, -alpha)
             previous, square = square, residual.squared_norm()
-            if square <= target:
+            misfit -= alpha * previous
+            if square <= target or misfit <= goal:
                 break
             direction = residual.plus(direction, square / previous)
         return state.tangent if total is None else total

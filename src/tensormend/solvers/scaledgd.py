@@ -12,7 +12,6 @@ from tensormend.algebra import Array, mode_product
 from tensormend.manifold import TuckerTangent, core_inverses
 from tensormend.problem import Problem
 from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
-from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
 __all__ = ["ScaledGD", "ScaledGDState"]
@@ -50,8 +49,7 @@ class ScaledGD:
 
     def init(self, problem: Problem, x0: Tucker | None) -> ScaledGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return self._evaluate(problem, thosvd(z, problem.rank), np.nan)
+        return self._evaluate(problem, problem.start(x0), np.nan)
 
     def step(self, problem: Problem, state: ScaledGDState) -> ScaledGDState:
         """Move core and factors, and restore orthonormal factors."""
