@@ -1,5 +1,7 @@
 """Recover low-rank tensors from incomplete, compressed or noisy measurements."""
 
+from typing import TYPE_CHECKING, Any
+
 from tensormend import (
     algebra,
     datasets,
@@ -24,13 +26,15 @@ from tensormend.operators import Masked, Matrix, Operator, Sampling
 from tensormend.preprocess import Preprocessing
 from tensormend.problem import Problem
 from tensormend.recover import recover
-from tensormend.report import write_report
 from tensormend.result import Result, Row, Status, Trace
 from tensormend.solve import Progress, solve
 from tensormend.stopping import Stop
 from tensormend.truncate import sthosvd, thosvd
 from tensormend.trust import Trust
 from tensormend.tucker import Tucker
+
+if TYPE_CHECKING:
+    from tensormend.report import write_report
 
 __all__ = [
     "Checkpoint",
@@ -77,10 +81,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    """Look the version up when it is asked for, which takes longer than it is worth at import."""
+def __getattr__(name: str) -> Any:
+    """Import what few need when it is asked for, which takes longer than it is worth at import."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("tensormend")
+    if name == "write_report":
+        from tensormend.report import write_report
+
+        return write_report
     raise AttributeError(f"module 'tensormend' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
