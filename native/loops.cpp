@@ -47,6 +47,16 @@ inline Complex<Real> difference(Complex<Real> a, Complex<Real> b) {
 }
 
 template <class Real>
+inline Real total(Real a, Real b) {
+    return a + b;
+}
+
+template <class Real>
+inline Complex<Real> total(Complex<Real> a, Complex<Real> b) {
+    return {a.re + b.re, a.im + b.im};
+}
+
+template <class Real>
 inline double squared(Real a) {
     return double(a) * double(a);
 }
@@ -198,6 +208,11 @@ struct Row {
 
     inline Real dot(const Row& other) const { return sum(head * other.head, other); }
 
+    // This row times x and v times y.
+    inline Real dot(const Row& x, const Row& v, const Row& y) const {
+        return sum(head * x.head + v.head * y.head, x, v, y);
+    }
+
     inline Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
 
     // The sum of the lanes so far and of the products beyond the head. The lanes are added up to
@@ -209,6 +224,17 @@ struct Row {
             constexpr int next = decltype(tail)::n_lanes;
             return tail.sum(add_lanes<Real, n_lanes, next>(lanes) + tail.head * other.tail.head,
                             other.tail);
+        }
+    }
+
+    inline Real sum(Vector lanes, const Row& x, const Row& v, const Row& y) const {
+        if constexpr (W == n_lanes) {
+            return add_lanes<Real, n_lanes, 1>(lanes);
+        } else {
+            constexpr int next = decltype(tail)::n_lanes;
+            return tail.sum(add_lanes<Real, n_lanes, next>(lanes) + tail.head * x.tail.head +
+                                v.tail.head * y.tail.head,
+                            x.tail, v.tail, y.tail);
         }
     }
 };
@@ -264,9 +290,6 @@ inline void store_conj(const Row<Real, 2 * R>* sums, Complex<Real>* acc) {
 // Rows of any length: R <= 0 stands for lengths that leave the remainder -R when divided by the
 // length of a strip, which real rows are cut into.
 constexpr int strip = 8;
-
-// The template argument for rows of twice the length.
-constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
 
 template <int R, class Real>
 inline Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
@@ -393,28 +416,26 @@ double pull(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* REST
     return norm;
 }
 
-// Like pull with the values themselves for a residual, taken from rows of twice the length.
+// Like pull with values g for a residual: u . w + v . b, the rows of `left` holding u and then v.
 template <class T, class I, int R>
 double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* RESTRICT left,
-                 const T* RESTRICT wide, const T* RESTRICT b, T* RESTRICT acc,
-                 T* RESTRICT along) {
+                 const T* RESTRICT w, const T* RESTRICT b, T* RESTRICT acc, T* RESTRICT along) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     double norm = 0;
     if constexpr (R > 0) {
         constexpr int W = C * R;
-        Row<Real, 2 * W> both, row[C];
-        Row<Real, W> u, to, out[C], sum[C];
-        load_spread<2 * R>(wide, row);
+        Row<Real, W> u, v, to, row[C], out[C], sum[C];
+        load_spread<R>(w, row);
         load_spread<R>(b, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
-            both.load(reals(left) + leaf * 2 * W);
             u.load(reals(left) + leaf * 2 * W);
+            v.load(reals(left) + leaf * 2 * W + W);
             to.load(reals(along) + leaf * W);
             for (int c = 0; c < C; ++c) {
-                const Real g = both.dot(row[c]);
+                const Real g = u.dot(row[c], v, out[c]);
                 norm += double(g) * double(g);
                 sum[c].add(g, u);
                 to.add(g, out[c]);
@@ -427,7 +448,7 @@ double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T*
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
             const T* const u = left + leaf * 2 * rank;
-            const T g = dot<twice(R)>(2 * rank, u, wide);
+            const T g = total(dot<R>(rank, u, w), dot<R>(rank, u + rank, b));
             norm += squared(g);
             add_row<R>(rank, g, u, acc);
             add_row<R>(rank, g, b, along + leaf * rank);
@@ -478,9 +499,10 @@ void scatter(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* RES
     }
 }
 
+// out = sum_a u[a] block[a], the rows of the block being `stride` apart
 template <class T, int R>
-void contract(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
-              T* RESTRICT out) {
+inline void contract_strided(int64_t n_rows, int64_t rank, int64_t stride, const T* RESTRICT u,
+                             const T* RESTRICT block, T* RESTRICT out) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     if constexpr (R > 0) {
@@ -488,7 +510,7 @@ void contract(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRI
         Row<Real, W> row, sum[C];
         for (int c = 0; c < C; ++c) sum[c].clear();
         for (int64_t a = 0; a < n_rows; ++a) {
-            row.load(reals(block) + a * W);
+            row.load(reals(block + a * stride));
             for (int c = 0; c < C; ++c) sum[c].add(reals(u)[C * a + c], row);
         }
         if constexpr (C == 1) {
@@ -502,12 +524,17 @@ void contract(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRI
         for (int64_t k = 0; k < rank; ++k) out[k] = T{};
         for (int64_t a = 0; a < n_rows; ++a) {
             if constexpr (C == 1) {
-                add_row<R>(rank, u[a], block + a * rank, out);
+                add_row<R>(rank, u[a], block + a * stride, out);
             } else {
-                for (int64_t k = 0; k < rank; ++k) add_product(out[k], u[a], block[a * rank + k]);
+                for (int64_t k = 0; k < rank; ++k) add_product(out[k], u[a], block[a * stride + k]);
             }
         }
     }
+}
+
+template <class T, int R>
+void contract(int64_t n_rows, int64_t rank, const T* u, const T* block, T* out) {
+    contract_strided<T, R>(n_rows, rank, R > 0 ? R : rank, u, block, out);
 }
 
 template <class T, int R>
@@ -555,8 +582,8 @@ void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT b
 template <class Real>
 constexpr int tile = vector_bytes > 0 ? 2 * vector_bytes / int(sizeof(Real)) : 4;
 
-// out[k] = sum_a u[k][a] block[a], or, with Add, that much more
-template <bool Add, int R, int At = 0, class Real>
+// out[k] = sum_a u[k][a] block[a], or, with Add, that much more; rows are Stride apart
+template <bool Add, int R, int Stride = R, int At = 0, class Real>
 inline void contract_group(int64_t n_rows, const Real* const* u, const Real* RESTRICT block,
                            Real* const* out) {
     constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
@@ -568,11 +595,11 @@ inline void contract_group(int64_t n_rows, const Real* const* u, const Real* RES
             sum[k].clear();
     }
     for (int64_t a = 0; a < n_rows; ++a) {
-        row.load(block + a * R + At);
+        row.load(block + a * Stride + At);
         for (int k = 0; k < group_size; ++k) sum[k].add(u[k][a], row);
     }
     for (int k = 0; k < group_size; ++k) sum[k].store(out[k] + At);
-    if constexpr (At + width < R) contract_group<Add, R, At + width>(n_rows, u, block, out);
+    if constexpr (At + width < R) contract_group<Add, R, Stride, At + width>(n_rows, u, block, out);
 }
 
 // up[a] += sum_k u[k][a] acc[k]
@@ -635,13 +662,14 @@ struct Rows {
     T* operator[](int k) const { return row[k]; }
 };
 
-template <int R, int K, class T>
+// The same for K fibres, from a block whose rows are `rank` long, or the first halves of rows.
+template <int R, bool Halves, int K, class T>
 inline void contract_rows(int64_t n_rows, int64_t rank, const Rows<K, const T>& u, const T* block,
                           const Rows<K, T>& out) {
     if constexpr (K == 1) {
-        contract<T, R>(n_rows, rank, u[0], block, out[0]);
+        contract_strided<T, R>(n_rows, rank, Halves ? 2 * rank : rank, u[0], block, out[0]);
     } else {
-        contract_group<false, R>(n_rows, u.row, block, out.row);
+        contract_group<false, R, Halves ? 2 * R : R>(n_rows, u.row, block, out.row);
     }
 }
 
@@ -691,7 +719,7 @@ double values(const Run<I>& run, const Branch<T>& x, T* out, T* spare) {
     for_fibres<T, R>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
         const Rows<K, T> b(spare, x.rank);
-        contract_rows<R, K, T>(x.n_rows, x.rank, {x.factor, x.n_rows, fibres}, x.block, b);
+        contract_rows<R, false, K, T>(x.n_rows, x.rank, {x.factor, x.n_rows, fibres}, x.block, b);
         for (int k = 0; k < K; ++k) {
             norm += evaluate<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k], x.lead,
                                       b[k], out ? out + fibres.first[k] : nullptr);
@@ -709,7 +737,7 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
         constexpr int K = fibres.size;
         const Rows<K, const T> u(x.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank);
-        contract_rows<R, K, T>(x.n_rows, x.rank, u, x.block, b);
+        contract_rows<R, false, K, T>(x.n_rows, x.rank, u, x.block, b);
         for (int k = 0; k < K; ++k) {
             const int64_t first = fibres.first[k], count = fibres.count[k];
             const I* const leaves = run.leaves + first;
@@ -737,13 +765,14 @@ double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
         constexpr int K = fibres.size;
         const Rows<K, const T> u(x.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank),
-            wide_b(spare + 2 * K * x.rank, 2 * x.rank);
-        contract_rows<R, K, T>(x.n_rows, x.rank, u, x.block, b);
-        contract_rows<twice(R), K, T>(wide.n_rows, 2 * x.rank, {wide.factor, wide.n_rows, fibres},
-                                      wide.block, wide_b);
+            w(spare + 2 * K * x.rank, x.rank);
+        contract_rows<R, false, K, T>(x.n_rows, x.rank, u, x.block, b);
+        // half of the row of the wide tensor; the other half is b
+        contract_rows<R, true, K, T>(wide.n_rows, x.rank, {wide.factor, wide.n_rows, fibres},
+                                     wide.block, w);
         for (int k = 0; k < K; ++k) {
             norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
-                                       wide.lead, wide_b[k], b[k], acc[k], sums.lead);
+                                       wide.lead, w[k], b[k], acc[k], sums.lead);
         }
         fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
                            sums.block);

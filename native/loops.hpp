@@ -84,8 +84,10 @@ struct Loops {
     double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
-    // Values of a branch of twice the rank in both directions, whose factors begin with those of
-    // x, and their pull-back through x. `spare` holds four times group_size rows.
+    // Values of a branch of twice the rank in both directions that is tangent to x, and their
+    // pull-back through x. Its factors begin with those of x, and the second half of the columns
+    // of its block is that of x above zeros. `spare` holds three times group_size
+    // rows.
     double (*normal)(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
                      const Gradient<T>& sums, T* spare);
 };

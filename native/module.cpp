@@ -147,11 +147,12 @@ template <class T>
 void expect_below(const Array<T>& indices, int64_t bound, const std::string& name) {
     const T* const begin = indices.data();
     const T* const end = begin + indices.shape(0);
-    if (begin == end) return;
+    bool is_beyond = false;  // as unsigned numbers negative ones are beyond any bound
+    for (const T* i = begin; i != end; ++i) is_beyond |= uint64_t(*i) >= uint64_t(bound);
+    if (!is_beyond) return;
     const auto range = std::minmax_element(begin, end);
-    expect(int64_t(*range.first) >= 0 && int64_t(*range.second) < bound,
-           name + " must lie between 0 and " + std::to_string(bound - 1) + ", got " +
-               std::to_string(*range.first) + " to " + std::to_string(*range.second));
+    expect(false, name + " must lie between 0 and " + std::to_string(bound - 1) + ", got " +
+                      std::to_string(*range.first) + " to " + std::to_string(*range.second));
 }
 
 void expect_starts(const Array<int64_t>& starts, int64_t n_nodes, int64_t n_children,
@@ -632,14 +633,15 @@ nb::object sort_entries_of(nb::sequence columns, nb::sequence sizes, int64_t thr
     return permutation.array;
 }
 
-nb::list list_opens(const Nodes& nodes) {
-    nb::list opens;
-    for (const auto& rows : nodes.opens) {
-        const auto out = Output<int64_t>::empty(int64_t(rows.size()));
-        std::copy(rows.begin(), rows.end(), out.data);
-        opens.append(out.array);
+template <class Number>
+nb::list list_levels(const std::vector<std::vector<Number>>& levels) {
+    nb::list arrays;
+    for (const auto& level : levels) {
+        const auto out = Output<Number>::empty(int64_t(level.size()));
+        std::copy(level.begin(), level.end(), out.data);
+        arrays.append(out.array);
     }
-    return opens;
+    return arrays;
 }
 
 nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threads) {
@@ -650,7 +652,7 @@ nb::object find_nodes_of(nb::sequence columns, nb::sequence sizes, int64_t threa
         const nb::gil_scoped_release release;
         nodes = find_nodes(in.columns, in.n_rows, threads);
     }
-    return nb::make_tuple(list_opens(nodes), nodes.n_repeated, nodes.first_repeated);
+    return nb::make_tuple(list_levels(nodes.opens), nodes.n_repeated, nodes.first_repeated);
 }
 
 template <class Index>
@@ -667,7 +669,7 @@ nb::object read_tree_as(nb::handle indices, const std::vector<int64_t>& bounds,
             read_tree(rows.data(), rows.shape(0), bounds, order, leaves.data, threads, nodes);
     }
     if (!is_tree) return nb::none();
-    return nb::make_tuple(leaves.array, list_opens(nodes));
+    return nb::make_tuple(leaves.array, list_levels(nodes.opens), list_levels(nodes.coordinates));
 }
 
 nb::object read_tree_of(nb::object indices, nb::sequence sizes, nb::sequence modes,
@@ -681,6 +683,22 @@ nb::object read_tree_of(nb::object indices, nb::sequence sizes, nb::sequence mod
     if (as_view(indices, "indices").dtype() == Type<int32_t>::dtype)
         return read_tree_as<int32_t>(indices, bounds, order, threads);
     return read_tree_as<int64_t>(indices, bounds, order, threads);
+}
+
+nb::object survey_of(nb::object values, int64_t threads) {
+    expect_threads(threads);
+    return dispatch_values(values, "values", [&](auto type) -> nb::object {
+        using T = decltype(type);
+        using Real = typename RealOf<T>::type;
+        const Array<T> array(values, "values", 1);
+        Survey found;
+        {
+            const nb::gil_scoped_release release;
+            const int64_t n = array.shape(0) * int64_t(sizeof(T) / sizeof(Real));
+            found = survey(reinterpret_cast<const Real*>(array.data()), n, threads);
+        }
+        return nb::make_tuple(found.largest, found.square);
+    });
 }
 
 nb::object parse_entries_of(nb::object text, nb::sequence sizes, int64_t threads) {
@@ -759,7 +777,9 @@ NB_MODULE(_native, m) {
     m.def("leaf_energies", leaf_energies_of, "starts"_a, "leaves"_a, "y"_a, "n_lead"_a,
           "threads"_a = 1, "Sum of |y|^2 over the entries with each lead-mode coordinate.");
     m.def("read_tree", read_tree_of, "indices"_a, "sizes"_a, "modes"_a, "threads"_a = 1,
-          "Leaves and nodes of the tree of sorted entries, None if they are not sorted.");
+          "Leaves, rows that open a node, and nodes of the tree of sorted entries, else None.");
+    m.def("survey", survey_of, "values"_a, "threads"_a = 1,
+          "Largest real or imaginary part without its sign, and the squared norm.");
     m.def("split_indices", split_indices_of, "indices"_a, "sizes"_a, "threads"_a = 1,
           "Columns of an m x d array as uint32, and the first row out of range or -1.");
     m.def("sort_entries", sort_entries_of, "columns"_a, "sizes"_a, "threads"_a = 1,

@@ -12,7 +12,7 @@
 
 namespace tensormend {
 
-constexpr int64_t block_rows = 65536;
+constexpr int64_t block_rows = 16384;
 
 inline int64_t count_blocks(int64_t n_rows) { return (n_rows + block_rows - 1) / block_rows; }
 
@@ -74,19 +74,28 @@ inline bool is_sorted(const std::vector<Column>& columns, int64_t n_rows, int64_
     return sorted;
 }
 
-// The nodes of a tree over sorted rows: per column but the last, the rows that open a new prefix.
+// The nodes of a tree over sorted rows: per column but the last, the rows that open a new prefix,
+// and the coordinates there, where whoever looks for the nodes has them at hand.
 struct Nodes {
     std::vector<std::vector<int64_t>> opens;
+    std::vector<std::vector<uint32_t>> coordinates;
     int64_t n_repeated = 0;
     int64_t first_repeated = -1;  // a row equal to the one before it
 };
+
+template <class Number>
+void append(std::vector<std::vector<Number>>& all, const std::vector<std::vector<Number>>& more) {
+    if (all.size() < more.size()) all.resize(more.size());
+    for (size_t l = 0; l < more.size(); ++l)
+        all[l].insert(all[l].end(), more[l].begin(), more[l].end());
+}
 
 inline Nodes join_nodes(std::vector<Nodes>& parts, size_t n_levels) {
     Nodes all;
     all.opens.resize(n_levels);
     for (auto& nodes : parts) {
-        for (size_t l = 0; l < n_levels; ++l)
-            all.opens[l].insert(all.opens[l].end(), nodes.opens[l].begin(), nodes.opens[l].end());
+        append(all.opens, nodes.opens);
+        append(all.coordinates, nodes.coordinates);
         if (all.n_repeated == 0) all.first_repeated = nodes.first_repeated;
         all.n_repeated += nodes.n_repeated;
         nodes = {};
@@ -125,19 +134,24 @@ bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bo
     std::vector<Nodes> found(size_t(count_blocks(n_rows)));
     for_blocks(n_rows, threads, [&](int64_t b, int64_t begin, int64_t end) {
         auto& opens = found[size_t(b)].opens;
+        auto& coordinates = found[size_t(b)].coordinates;
         opens.resize(d - 1);
+        coordinates.resize(d - 1);
         bool is_good = is_tree;
         for (int64_t i = begin; i < end && is_good; ++i) {
             const Index* const here = rows + i * int64_t(d);
             size_t k = 0;  // the first column that differs from the row before
             if (i > 0) {
-                const Index* const before = here - d;
+                const Index* const before = here - int64_t(d);
                 while (k < d && here[order[k]] == before[order[k]]) ++k;
                 is_good = k < d && here[order[k]] > before[order[k]];
             }
             for (size_t l = k; l < d; ++l)  // negative ones wrap around
                 is_good &= uint64_t(int64_t(here[order[l]])) < uint64_t(bounds[order[l]]);
-            for (size_t l = k; l + 1 < d; ++l) opens[l].push_back(i);
+            for (size_t l = k; l + 1 < d; ++l) {
+                opens[l].push_back(i);
+                coordinates[l].push_back(uint32_t(here[order[l]]));
+            }
             leaves[i] = uint32_t(here[order[d - 1]]);
         }
         if (!is_good) is_tree = false;

@@ -124,7 +124,7 @@ public:
                 wide_blocks_.emplace_back(wide_rests_.back());
             }
         }
-        spare_.emplace_back(4 * group_size * job.x.factors.back().rank);
+        spare_.emplace_back(3 * group_size * job.x.factors.back().rank);
     }
 
     double run() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -70,5 +71,53 @@ private:
     Values<T> values_;
     std::vector<Buffer<T>> piece_;
 };
+
+template <class T>
+struct RealOf {
+    using type = T;
+};
+template <class Real>
+struct RealOf<Complex<Real>> {
+    using type = Real;
+};
+
+struct Survey {
+    double largest = 0;  // without its sign; NaN where there is one
+    double square = 0;   // sum of squares
+};
+
+// Look at numbers once, in blocks whose sums are added in a fixed order.
+template <class Real>
+Survey survey(const Real* values, int64_t n, int64_t threads) {
+    constexpr int64_t block = 16384;
+    constexpr int lanes = 8;  // sums on their own, so that none waits for the one before
+    std::vector<Survey> parts(size_t((n + block - 1) / block));
+    run_tasks(int64_t(parts.size()), threads, [&](int64_t b) {
+        Real largest[lanes] = {};
+        double squares[lanes] = {};
+        const int64_t end = std::min(n, (b + 1) * block);
+        const auto look = [&](int64_t i, int lane) {
+            const Real size = std::abs(values[i]);
+            largest[lane] = std::max(largest[lane], size);
+            squares[lane] += double(size) * double(size);
+        };
+        int64_t i = b * block;
+        for (; i + lanes <= end; i += lanes)
+            for (int lane = 0; lane < lanes; ++lane) look(i + lane, lane);
+        for (; i < end; ++i) look(i, 0);
+        Survey& part = parts[size_t(b)];
+        for (int lane = 0; lane < lanes; ++lane) {
+            part.largest = std::max(part.largest, double(largest[lane]));
+            part.square += squares[lane];
+        }
+    });
+    Survey all;
+    for (const Survey& part : parts) {
+        all.largest = std::max(all.largest, part.largest);
+        all.square += part.square;
+    }
+    if (all.square != all.square) all.largest = all.square;  // comparisons pass NaN over
+    return all;
+}
 
 }  // namespace tensormend

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,17 @@ def test_a_missing_peer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find_missing([("numpy", "numpy"), ("no_such_module", "ghost")]) == ["ghost"]
 
 
+def test_another_python_without_tensormend_says_so(tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no module named tensormend >&2\nexit 3\n")
+    broken.chmod(0o755)
+    ghost = Contestant("ghost", "peer", print, "", (("no_such_module", "ghost-package"),))
+    python, words = Runner(tmp_path / "r.jsonl", peer_python=str(broken)).find_home(ghost)
+    assert python is None
+    assert "not to be had" in words
+    assert "no module named tensormend" in words
+
+
 def test_unknown_contestants_and_cases_are_refused(tmp_path: Path) -> None:
     runner = Runner(tmp_path / "r.jsonl")
     with pytest.raises(tm.errors.InputError, match=r"contestant is one of .*got 'nobody'"):
@@ -173,6 +185,20 @@ def test_peers_that_are_installed_recover(tmp_path: Path) -> None:
     race(runner, "races", [Case("tiny", 14, 2, 0.6, accuracy=1e-8)], names)
     outcomes = {e.contestant: (e.outcome, e.message) for e in findings_of(runner).entries("races")}
     assert outcomes == dict.fromkeys(names, ("reached", ""))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 6), (3, 4, 2, 5)])
+def test_gathered_rows_give_the_entries(shape: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x = tm.simulate.random_tucker(shape, 2, rng=rng)
+    given = SimpleNamespace(mask=rng.random(shape) < 0.5, shape=shape)
+    point = SimpleNamespace(
+        core=torch.from_numpy(x.core), factors=[torch.from_numpy(u) for u in x.factors]
+    )
+    np.testing.assert_allclose(
+        peers._gather(torch, given)(point).numpy(), x.dense()[given.mask], rtol=1e-12
+    )
 
 
 # sections
@@ -252,6 +278,7 @@ def synthetic_records() -> list[dict[str, Any]]:
         {"kind": "section", "machine": describe_machine(tm.__version__), **machine}
     ]
     seconds = {"auto": 1.0, "dense rgd": 6.0, "TensorLy tucker": 80.0, "pymanopt CG": 40.0}
+    seconds |= {"tucker-riemopt RCG, gathered": 20.0, "tucker-riemopt RCG, expanded": 12.0}
     for name, time in seconds.items():
         family = "ours" if name == "auto" else "dense" if "dense" in name else "peer"
         case = Case("n100", 100, 5, 0.3).as_record()
@@ -280,6 +307,9 @@ def test_bars_are_computed_from_the_records() -> None:
     assert outcome[start + "the best dense NumPy method"] == ("6 times", True)
     assert outcome[start + "TensorLy"] == ("80 times", False)
     assert outcome[start + "pymanopt (PyTorch)"] == ("40 times", True)
+    assert outcome[start + "the same, rows gathered (PyTorch)"] == ("20 times", False)
+    formed = "tucker-riemopt, the whole tensor formed (PyTorch)"
+    assert outcome[start + formed] == ("12 times", True)
     few = "smallest share of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)

@@ -101,7 +101,13 @@ class Case:
     def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
         rng = np.random.default_rng(5)
         dtype = self.core.dtype.name
-        wide_core = random_values(rng, [2 * r for r in self.core.shape], dtype)
+        wide_core = np.zeros([2 * r for r in self.core.shape], dtype=dtype)
+        first = [slice(0, r) for r in self.core.shape]
+        wide_core[tuple(first)] = random_values(rng, self.core.shape, dtype)
+        for k, r in enumerate(self.core.shape):
+            wide_core[tuple(slice(r, None) if j == k else s for j, s in enumerate(first))] = (
+                self.core
+            )
         wide = [np.hstack([u, random_values(rng, u.shape, dtype)]) for u in self.factors]
         square, core, factors = module.tucker_normal(
             *self.tree, self.core, self.factors, wide_core, wide, **options
@@ -715,7 +721,9 @@ def test_a_tree_is_read_as_the_reference_reads_it(
     if found is not None and expected is not None:
         assert np.array_equal(found[0], expected[0])
         assert found[0].dtype == np.uint32
-        assert all(np.array_equal(a, b) for a, b in zip(found[1], expected[1], strict=True))
+        for a, b in zip((*found[1], *found[2]), (*expected[1], *expected[2]), strict=True):
+            assert np.array_equal(a, b)
+            assert a.dtype == b.dtype
 
 
 @needs_native
@@ -730,7 +738,32 @@ def test_a_tree_across_blocks_of_rows(flaw: int | None) -> None:
     if found is not None:
         expected, *_ = reference.find_nodes(list(rows.T), [n_rows] * 3)
         assert np.array_equal(found[0], rows[:, 2])
-        assert all(np.array_equal(a, b) for a, b in zip(found[1], expected, strict=True))
+        for rows_of, nodes, want, column in zip(found[1], found[2], expected, rows.T, strict=False):
+            assert np.array_equal(rows_of, want)
+            assert np.array_equal(nodes, column[want])
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 200_003])
+def test_a_survey_is_that_of_the_reference(dtype: str, size: int) -> None:
+    values = random_values(np.random.default_rng(3), (size,), dtype)
+    largest, square = kernels.survey(values, 2)
+    expected, expected_square = reference.survey(values)
+    assert largest == expected
+    assert square == pytest.approx(expected_square, rel=1e-12)
+    assert kernels.survey(values, 3) == (largest, square)
+
+
+@needs_native
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 70_000, 99_999])
+def test_a_survey_finds_what_is_not_finite(bad: float, place: int) -> None:
+    values = np.ones(100_000)
+    values[place] = bad
+    for module in (kernels, reference):
+        largest, _ = module.survey(values)
+        assert np.isnan(largest) if np.isnan(bad) else largest == np.inf
 
 
 @needs_native

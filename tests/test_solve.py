@@ -237,6 +237,18 @@ def test_trace_columns(problem: tm.Problem, truth: tm.Tucker) -> None:
         result.trace.nonsense  # noqa: B018
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**80, 2.0**-80])
+def test_problems_made_of_others_know_the_norm_of_their_data(
+    problem: tm.Problem, unit: float
+) -> None:
+    scaled = tm.Problem(problem.operator, unit * problem.y, problem.rank)
+    others = [scaled.in_units(), scaled.arranged((2, 0, 1)), scaled.with_rank((1, 1, 1))]
+    for made in (scaled, *others, scaled.compact()):
+        size = np.linalg.norm(made.y.astype(float) / unit) * unit
+        assert made.y_norm == pytest.approx(size, rel=1e-12)
+    assert others[-1].rank == (1, 1, 1)
+
+
 def test_every_status_has_a_sentence() -> None:
     for status in tm.Status:
         assert status.value.endswith(".")

@@ -140,10 +140,7 @@ class Fibres:
         is_safe = indices.dtype != np.uint64  # large ones turn negative in 64 bits
         tree = kernels.read_tree(numbers, shape, modes, threads) if is_safe else None
         if tree is not None:
-            leaves, opens = tree
-            nodes = [
-                numbers[rows, k].astype(np.uint32) for k, rows in zip(modes, opens, strict=False)
-            ]
+            leaves, opens, nodes = tree
             return cls._from_nodes(shape, modes, nodes, opens, leaves), None
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
         if bad_row >= 0 or not is_safe:

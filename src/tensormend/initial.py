@@ -32,7 +32,7 @@ LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in bl
 # onto the lead factor, which needs the entries in one order only; from the second number on a few
 # products with a block, of the rank and a few more columns, tell them well enough.
 MANY_SAMPLES, PLENTY = 20, 100
-SURPLUS, N_PRODUCTS = 3, 3
+SURPLUS, N_PRODUCTS = 3, 2
 
 __all__ = ["corrected_start", "random_start", "spectral_start"]
 

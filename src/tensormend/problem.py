@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tensormend import kernels
 from tensormend.algebra import Array, as_rank, is_inexact
 from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
@@ -46,6 +47,7 @@ class Problem:
     rank: tuple[int, ...]
     dtype: np.dtype[Any] = field(init=False, repr=False)
     magnitude: float = field(init=False, repr=False)
+    _square: float | None = field(init=False, repr=False)  # of the norm of y, where it is known
 
     def __post_init__(self) -> None:
         for name in ("shape", "size", "dtype"):
@@ -62,7 +64,11 @@ class Problem:
                 f"y must hold one value per measurement, shape ({self.operator.size},), "
                 f"got shape {y.shape}"
             )
-        largest = _largest_part(y)
+        dtype = np.result_type(y.dtype, self.operator.dtype)
+        if not is_inexact(dtype):
+            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+        y = np.ascontiguousarray(y, dtype=dtype)
+        largest, square = kernels.survey(y, self.operator.threads)
         if not np.isfinite(largest):
             bad = ~np.isfinite(y)
             raise InputError(
@@ -72,20 +78,31 @@ class Problem:
         if not largest:
             raise InputError("measurements must hold at least one nonzero value, got zeros only")
         object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
-        dtype = np.result_type(y.dtype, self.operator.dtype)
-        if not is_inexact(dtype):
-            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "y", np.ascontiguousarray(y, dtype=dtype))
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "_square", square)
         object.__setattr__(self, "magnitude", 2.0 ** math.floor(math.log2(largest)))
 
-    def _with(self, operator: Operator, y: Array, magnitude: float | None = None) -> Problem:
+    def _with(
+        self,
+        operator: Operator,
+        y: Array,
+        *,
+        rank: tuple[int, ...] | None = None,
+        magnitude: float | None = None,
+        square: float | None = None,
+    ) -> Problem:
         """Return the problem with other measurements that need no checking."""
         out = object.__new__(Problem)
-        for name, value in (("operator", operator), ("y", y), ("rank", self.rank)):
+        for name, value in (
+            ("operator", operator),
+            ("y", y),
+            ("rank", rank or self.rank),
+            ("dtype", self.dtype),
+            ("magnitude", magnitude or self.magnitude),
+            ("_square", square),
+        ):
             object.__setattr__(out, name, value)
-        object.__setattr__(out, "dtype", self.dtype)
-        object.__setattr__(out, "magnitude", magnitude or self.magnitude)
         return out
 
     @property
@@ -96,6 +113,8 @@ class Problem:
     @cached_property
     def y_norm(self) -> float:
         """Norm of the measurements, to which residuals are relative."""
+        if self.unit == 1 and self._square is not None:
+            return math.sqrt(self._square)
         y = self.y if self.unit == 1 else self.y / self.y.dtype.type(self.unit)
         return self.unit * float(np.linalg.norm(y.astype(self.dtype, copy=False)))
 
@@ -112,13 +131,12 @@ class Problem:
         """Return the problem for ``y / unit``."""
         if self.unit == 1:
             return self
-        return self._with(self.operator, self.y / self.y.dtype.type(self.unit), 1.0)
+        return self._with(self.operator, self.y / self.y.dtype.type(self.unit), magnitude=1.0)
 
     def with_rank(self, rank: tuple[int, ...]) -> Problem:
         """Return the problem for another rank."""
-        out = self._with(self.operator, self.y)
-        object.__setattr__(out, "rank", as_rank(rank, self.shape))
-        return out
+        rank = as_rank(rank, self.shape)
+        return self._with(self.operator, self.y, rank=rank, square=self._square)
 
     def compact(self) -> Problem:
         """Return the problem in less memory, its measurements rounded to half the bits.
@@ -148,10 +166,4 @@ class Problem:
 
     def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the order of a tree over the modes."""
-        return self._with(*self.operator.arrange(self.y, modes, threads))
-
-
-def _largest_part(y: Array) -> float:
-    """Largest real or imaginary part without its sign; NaN where there is one."""
-    parts = (y.real, y.imag) if y.dtype.kind == "c" else (y,)
-    return float(np.max([[part.max(), -float(part.min())] for part in parts]))
+        return self._with(*self.operator.arrange(self.y, modes, threads), square=self._square)

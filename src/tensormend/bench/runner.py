@@ -73,7 +73,9 @@ class Runner:
         if self.peer_python is not None:
             with Worker(self.peer_python) as worker:
                 answer = self.ask(worker, "look", modules=modules)
-            missing = answer.get("missing", missing)
+            if "missing" not in answer:
+                return None, f"not to be had from {self.peer_python}: {answer['message']}"
+            missing = answer["missing"]
             if not missing:
                 return self.peer_python, _in_words(answer["versions"])
         return None, f"not installed: {', '.join(missing)}; pip install 'tensormend[bench]'"

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -81,7 +82,8 @@ class Worker:
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
             if pipe is not None and not pipe.closed:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what was meant for a process that is no more
+                    pipe.close()
 
     @property
     def is_alive(self) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "reference",
     "sort_entries",
     "split_indices",
+    "survey",
     "thread_count",
     "tucker_energy",
     "tucker_normal",
@@ -57,6 +58,7 @@ leaf_energies = active.leaf_energies
 read_tree = active.read_tree
 split_indices = active.split_indices
 sort_entries = active.sort_entries
+survey = active.survey
 parse_entries = active.parse_entries
 format_entries = active.format_entries
 

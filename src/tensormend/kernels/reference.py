@@ -32,6 +32,7 @@ __all__ = [
     "read_tree",
     "sort_entries",
     "split_indices",
+    "survey",
     "tucker_energy",
     "tucker_normal",
     "tucker_pullback",
@@ -109,10 +110,12 @@ def tucker_normal(
     wide_factors: Sequence[Array],
     threads: int = 1,
 ) -> tuple[float, Array, list[Array]]:
-    """Squared norm and pull-back of the values of a tensor of twice the rank.
+    """Squared norm and pull-back of the values of a tangent vector, a tensor of twice the rank.
 
-    The first half of the columns of every wide factor is the factor itself. Returns what
-    `tucker_pullback` does for ``y`` the values of the wide tensor and without ``subtract``.
+    The first half of the columns of every wide factor is the factor itself. The wide core is zero
+    where more than one index lies in the second half, and the core where the last one alone does;
+    the compiled twin relies on it. Returns what `tucker_pullback` does for ``y`` the values of the
+    wide tensor and without ``subtract``.
     """
     y = tucker_values(nodes, starts, leaves, wide_core, wide_factors, threads)
     square, into_core, into_factors, _ = tucker_pullback(
@@ -240,11 +243,12 @@ def read_tree(
     sizes: Sequence[int],
     modes: Sequence[int],
     threads: int = 1,  # noqa: ARG001
-) -> tuple[Array, list[Array]] | None:
+) -> tuple[Array, list[Array], list[Array]] | None:
     """Leaves and nodes of the tree of entries that are sorted in the order of the modes already.
 
-    Returns the coordinates of the last mode and what `find_nodes` does; ``None`` if an index is
-    out of range, or a row not above the one before.
+    Returns the coordinates of the last mode, per other mode the rows that `find_nodes` returns,
+    and its coordinates there; ``None`` if an index is out of range, or a row not above the one
+    before.
     """
     columns, bad_row = split_indices(indices, sizes)
     if bad_row >= 0:
@@ -253,7 +257,15 @@ def read_tree(
     opens, n_repeated, _ = find_nodes(ordered, sizes)
     if n_repeated or sort_entries(ordered, sizes) is not None:
         return None
-    return ordered[-1], opens
+    nodes = [column[rows] for column, rows in zip(ordered, opens, strict=False)]
+    return ordered[-1], opens, nodes
+
+
+def survey(values: Array, threads: int = 1) -> tuple[float, float]:  # noqa: ARG001
+    """Largest real or imaginary part without its sign, NaN where there is one; squared norm."""
+    parts = values.view(values.real.dtype)
+    largest = float(np.max(np.abs(parts), initial=0))
+    return largest, float(np.sum(np.square(parts, dtype=np.float64)))
 
 
 def sort_entries(

@@ -51,14 +51,16 @@ class ModeProducts:
 class Operator(ABC):
     """A linear map ``A`` from tensors of one shape to ``size`` measurements.
 
-    A subclass sets ``shape``, ``size`` and ``dtype`` and gives `forward` and `adjoint`; every
-    other method has a correct default built on these two, to be overridden for speed.
+    A subclass sets ``shape``, ``size`` and ``dtype`` (and ``threads`` where it uses more than one)
+    and gives `forward` and `adjoint`; every other method has a correct default built on these two,
+    to be overridden for speed.
     `tensormend.testing.check_operator` holds any subclass to the contract.
     """
 
     shape: tuple[int, ...]
     size: int
     dtype: np.dtype[Any]
+    threads: int = 1
 
     @abstractmethod
     def forward(self, x: Tucker | Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tensormend.algebra import Array
 from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
+from tensormend.operators import Pullback
 from tensormend.problem import Problem
 from tensormend.steps import rounding_level
 from tensormend.tucker import Tucker
@@ -25,13 +27,17 @@ RESOLVED = 1e-12  # share of a squared norm down to which subtractions from it c
 
 @dataclass(frozen=True, eq=False)
 class RGNState:
-    """An iterate and its projected gradient."""
+    """An iterate and the pull-back of its residual."""
 
     x: Tucker
     loss: float
     step_size: float
-    tangent: TuckerTangent
-    scale: float
+    pull: Pullback
+
+    @cached_property
+    def tangent(self) -> TuckerTangent:
+        """The projected gradient, which the last iterate of a run needs not."""
+        return TuckerTangent.from_pullback(self.x, self.pull.core, self.pull.factors)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class RGN:
         goal = (NEAR * self.target * problem.y_norm) ** 2
         goal = goal if goal > RESOLVED * misfit else 0.0
         total: TuckerTangent | None = None
-        if first <= rounding_level(state.scale, x.dtype) ** 2:
+        if first <= rounding_level(state.pull.scale, x.dtype) ** 2:
             return state.tangent
         for _ in range(self.max_far if relative > FAR else self.max_inner):
             pulled = operator.normal(direction)
@@ -107,8 +113,8 @@ class RGN:
         return state.tangent if total is None else total
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGNState:
-        loss, scale, tangent = problem.gradient(x)
-        return RGNState(x, loss, step_size, tangent, scale)
+        pull = problem.operator.pullback(x, problem.y)
+        return RGNState(x, pull.loss, step_size, pull)
 
     def save(self, state: RGNState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
