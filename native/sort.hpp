@@ -123,6 +123,29 @@ inline Nodes find_nodes(const std::vector<Column>& columns, int64_t n_rows, int6
     return join_nodes(found, n_levels);
 }
 
+// Read on from row `i` while the rows lie in its fibre, and stop at the first that does not. Whether
+// their last column, which is written to the leaves, ascends and stays below its bound. D is the
+// number of columns, known to the compiler, or 0.
+template <size_t D, class Index>
+bool read_fibre(const Index* rows, const std::vector<size_t>& order, int64_t bound, int64_t end,
+                uint32_t* leaves, int64_t& i) {
+    const size_t d = D > 0 ? D : order.size();
+    const Index* const first = rows + i * int64_t(d);
+    Index last = first[order[d - 1]];
+    bool ascends = true;
+    for (++i; i < end; ++i) {
+        const Index* const here = rows + i * int64_t(d);
+        bool is_same = true;
+        for (size_t k = 0; k + 1 < d; ++k) is_same &= here[order[k]] == first[order[k]];
+        if (!is_same) break;
+        const Index leaf = here[order[d - 1]];
+        ascends &= leaf > last;
+        last = leaf;
+        leaves[i] = uint32_t(leaf);
+    }
+    return ascends && int64_t(last) < bound;
+}
+
 // The tree of rows that are sorted already by their columns in a given order, without copies of the
 // columns: its nodes, and the last column in that order. False if a row is out of bounds or not
 // above the one before; what is written then means nothing.
@@ -130,6 +153,10 @@ template <class Index>
 bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bounds,
                const std::vector<size_t>& order, uint32_t* leaves, int64_t threads, Nodes& tree) {
     const size_t d = order.size();
+    const auto read_on = d == 2   ? read_fibre<2, Index>
+                         : d == 3 ? read_fibre<3, Index>
+                         : d == 4 ? read_fibre<4, Index>
+                                  : read_fibre<0, Index>;
     std::atomic<bool> is_tree{true};
     std::vector<Nodes> found(size_t(count_blocks(n_rows)));
     for_blocks(n_rows, threads, [&](int64_t b, int64_t begin, int64_t end) {
@@ -138,7 +165,7 @@ bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bo
         opens.resize(d - 1);
         coordinates.resize(d - 1);
         bool is_good = is_tree;
-        for (int64_t i = begin; i < end && is_good; ++i) {
+        for (int64_t i = begin; i < end && is_good;) {
             const Index* const here = rows + i * int64_t(d);
             size_t k = 0;  // the first column that differs from the row before
             if (i > 0) {
@@ -153,6 +180,7 @@ bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bo
                 coordinates[l].push_back(uint32_t(here[order[l]]));
             }
             leaves[i] = uint32_t(here[order[d - 1]]);
+            is_good &= read_on(rows, order, bounds[order[d - 1]], end, leaves, i);
         }
         if (!is_good) is_tree = false;
     });
