@@ -47,16 +47,6 @@ inline Complex<Real> difference(Complex<Real> a, Complex<Real> b) {
 }
 
 template <class Real>
-inline Real total(Real a, Real b) {
-    return a + b;
-}
-
-template <class Real>
-inline Complex<Real> total(Complex<Real> a, Complex<Real> b) {
-    return {a.re + b.re, a.im + b.im};
-}
-
-template <class Real>
 inline double squared(Real a) {
     return double(a) * double(a);
 }
@@ -208,11 +198,6 @@ struct Row {
 
     inline Real dot(const Row& other) const { return sum(head * other.head, other); }
 
-    // This row times x and v times y.
-    inline Real dot(const Row& x, const Row& v, const Row& y) const {
-        return sum(head * x.head + v.head * y.head, x, v, y);
-    }
-
     inline Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
 
     // The sum of the lanes so far and of the products beyond the head. The lanes are added up to
@@ -224,17 +209,6 @@ struct Row {
             constexpr int next = decltype(tail)::n_lanes;
             return tail.sum(add_lanes<Real, n_lanes, next>(lanes) + tail.head * other.tail.head,
                             other.tail);
-        }
-    }
-
-    inline Real sum(Vector lanes, const Row& x, const Row& v, const Row& y) const {
-        if constexpr (W == n_lanes) {
-            return add_lanes<Real, n_lanes, 1>(lanes);
-        } else {
-            constexpr int next = decltype(tail)::n_lanes;
-            return tail.sum(add_lanes<Real, n_lanes, next>(lanes) + tail.head * x.tail.head +
-                                v.tail.head * y.tail.head,
-                            x.tail, v.tail, y.tail);
         }
     }
 };
@@ -290,6 +264,9 @@ inline void store_conj(const Row<Real, 2 * R>* sums, Complex<Real>* acc) {
 // Rows of any length: R <= 0 stands for lengths that leave the remainder -R when divided by the
 // length of a strip, which real rows are cut into.
 constexpr int strip = 8;
+
+// The template argument for rows of twice the length.
+constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
 
 template <int R, class Real>
 inline Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
@@ -416,26 +393,28 @@ double pull(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* REST
     return norm;
 }
 
-// Like pull with values g for a residual: u . w + v . b, the rows of `left` holding u and then v.
+// Like pull with the values themselves for a residual, taken from rows of twice the length.
 template <class T, class I, int R>
 double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* RESTRICT left,
-                 const T* RESTRICT w, const T* RESTRICT b, T* RESTRICT acc, T* RESTRICT along) {
+                 const T* RESTRICT wide, const T* RESTRICT b, T* RESTRICT acc,
+                 T* RESTRICT along) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     double norm = 0;
     if constexpr (R > 0) {
         constexpr int W = C * R;
-        Row<Real, W> u, v, to, row[C], out[C], sum[C];
-        load_spread<R>(w, row);
+        Row<Real, 2 * W> both, row[C];
+        Row<Real, W> u, to, out[C], sum[C];
+        load_spread<2 * R>(wide, row);
         load_spread<R>(b, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
+            both.load(reals(left) + leaf * 2 * W);
             u.load(reals(left) + leaf * 2 * W);
-            v.load(reals(left) + leaf * 2 * W + W);
             to.load(reals(along) + leaf * W);
             for (int c = 0; c < C; ++c) {
-                const Real g = u.dot(row[c], v, out[c]);
+                const Real g = both.dot(row[c]);
                 norm += double(g) * double(g);
                 sum[c].add(g, u);
                 to.add(g, out[c]);
@@ -448,7 +427,7 @@ double pull_wide(int64_t count, int64_t rank, const I* RESTRICT leaves, const T*
         for (int64_t e = 0; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
             const T* const u = left + leaf * 2 * rank;
-            const T g = total(dot<R>(rank, u, w), dot<R>(rank, u + rank, b));
+            const T g = dot<twice(R)>(2 * rank, u, wide);
             norm += squared(g);
             add_row<R>(rank, g, u, acc);
             add_row<R>(rank, g, b, along + leaf * rank);
@@ -765,14 +744,15 @@ double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
         constexpr int K = fibres.size;
         const Rows<K, const T> u(x.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank),
-            w(spare + 2 * K * x.rank, x.rank);
+            wide_b(spare + 2 * K * x.rank, 2 * x.rank);
         contract_rows<R, false, K, T>(x.n_rows, x.rank, u, x.block, b);
-        // half of the row of the wide tensor; the other half is b
         contract_rows<R, true, K, T>(wide.n_rows, x.rank, {wide.factor, wide.n_rows, fibres},
-                                     wide.block, w);
+                                     wide.block, wide_b);
+        for (int k = 0; k < K; ++k)  // the other half of the row is b
+            for (int64_t i = 0; i < x.rank; ++i) wide_b[k][x.rank + i] = b[k][i];
         for (int k = 0; k < K; ++k) {
             norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
-                                       wide.lead, w[k], b[k], acc[k], sums.lead);
+                                       wide.lead, wide_b[k], b[k], acc[k], sums.lead);
         }
         fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
                            sums.block);

@@ -86,8 +86,7 @@ struct Loops {
 
     // Values of a branch of twice the rank in both directions that is tangent to x, and their
     // pull-back through x. Its factors begin with those of x, and the second half of the columns
-    // of its block is that of x above zeros. `spare` holds three times group_size
-    // rows.
+    // of its block is that of x above zeros. `spare` holds four times group_size rows.
     double (*normal)(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
                      const Gradient<T>& sums, T* spare);
 };

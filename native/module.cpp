@@ -761,7 +761,7 @@ NB_MODULE(_native, m) {
           "Squared residual norm, and the pull-back of the residual through core and factors.");
     m.def("tucker_normal", tucker_normal_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
           "factors"_a, "wide_core"_a, "wide_factors"_a, "threads"_a = 1,
-          "Squared norm and pull-back of the values of a tensor of twice the rank.");
+          "Squared norm and pull-back of the values of a tangent vector, as the reference says.");
     m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
           "threads"_a = 1,
           "Entries of the matrix left @ right.T; fibre f is its column columns[f].");

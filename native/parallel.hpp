@@ -99,9 +99,11 @@ private:
         std::unique_lock<std::mutex> lock(mutex_);
         // a thread that starts late takes part in the round that started it
         for (uint64_t seen = index < n_called_ ? round_ - 1 : round_.load();; seen = round_) {
-            lock.unlock();
-            watch_for([&] { return round_ != seen; });
-            lock.lock();
+            if (index < n_called_) {  // the others sleep until more of them are wanted
+                lock.unlock();
+                watch_for([&] { return round_ != seen; });
+                lock.lock();
+            }
             called_.wait(lock, [&] { return round_ != seen; });
             if (index >= n_called_) continue;
             const auto* const work = work_;

@@ -184,7 +184,10 @@ bool read_tree(const Index* rows, int64_t n_rows, const std::vector<int64_t>& bo
         }
         if (!is_good) is_tree = false;
     });
-    if (is_tree) tree = join_nodes(found, d - 1);
+    if (is_tree) {
+        tree = join_nodes(found, d - 1);
+        tree.coordinates.resize(d - 1);  // where there are no rows there were no parts to join
+    }
     return is_tree;
 }
 

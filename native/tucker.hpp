@@ -93,7 +93,7 @@ enum class Task {
     values,    // values of x, written out or, without a place for them, their squared norm
     residual,  // y less the values of x, pulled back through x
     data,      // y, pulled back through x
-    normal,    // values of a tensor of twice the rank, pulled back through x
+    normal,    // values of a tangent vector, of twice the rank, pulled back through x
 };
 
 template <class T, class I>
@@ -118,13 +118,13 @@ public:
             loops_.push_back(pick_loops<T, I>(rest));
             blocks_.emplace_back(rest);
             gathered_.emplace_back(rest);
-            if (job.task == Task::normal) {
+            if (job.task == Task::normal && l + 1 < n_levels) {
                 wide_rests_.push_back(job.wide.rest(l));
                 wide_loops_.push_back(pick_loops<T, I>(wide_rests_.back()));
                 wide_blocks_.emplace_back(wide_rests_.back());
             }
         }
-        spare_.emplace_back(3 * group_size * job.x.factors.back().rank);
+        spare_.emplace_back(4 * group_size * job.x.factors.back().rank);
     }
 
     double run() {

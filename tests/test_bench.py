@@ -263,9 +263,10 @@ def test_growth_is_measured_and_fitted(tmp_path: Path) -> None:
 
 def test_the_import_is_timed(tmp_path: Path) -> None:
     runner = Runner(tmp_path / "r.jsonl")
-    time_import(runner, "import", 1)
+    time_import(runner, "import", 2)
     (record,) = findings_of(runner).of("import")
-    assert 0 < record["seconds"][0] < 60
+    assert len(record["seconds"]) == 2
+    assert all(0 < seconds < 60 for seconds in record["seconds"])
 
 
 # bars and page
@@ -308,8 +309,8 @@ def test_bars_are_computed_from_the_records() -> None:
     assert outcome[start + "TensorLy"] == ("80 times", False)
     assert outcome[start + "pymanopt (PyTorch)"] == ("40 times", True)
     assert outcome[start + "the same, rows gathered (PyTorch)"] == ("20 times", False)
-    formed = "tucker-riemopt, the whole tensor formed (PyTorch)"
-    assert outcome[start + formed] == ("12 times", True)
+    formed = "the same, every entry of the small tensor formed (PyTorch)"
+    assert outcome[start + formed] == ("12 times", False)
     few = "smallest share of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)

@@ -738,9 +738,36 @@ def test_a_tree_across_blocks_of_rows(flaw: int | None) -> None:
     if found is not None:
         expected, *_ = reference.find_nodes(list(rows.T), [n_rows] * 3)
         assert np.array_equal(found[0], rows[:, 2])
-        for rows_of, nodes, want, column in zip(found[1], found[2], expected, rows.T, strict=False):
-            assert np.array_equal(rows_of, want)
+        columns = rows.T[:-1]
+        for opens, nodes, want, column in zip(*found[1:], expected, columns, strict=True):
+            assert np.array_equal(opens, want)
             assert np.array_equal(nodes, column[want])
+
+
+@needs_native
+@pytest.mark.parametrize("fall", [None, 0, 1])
+@pytest.mark.parametrize("row", [1, 16_383, 16_384, 16_385, 65_536])
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_a_fibre_across_blocks_must_ascend(d: int, row: int, fall: int | None) -> None:
+    n_rows = 70_000
+    rows = np.zeros((n_rows, d), dtype=np.int64)
+    rows[:, -1] = np.arange(n_rows)
+    if fall is not None:
+        rows[row, -1] = rows[row - 1, -1] - fall
+    found = kernels.read_tree(rows, [n_rows] * d, tuple(range(d)), 2)
+    assert (found is None) == (fall is not None)
+    assert kernels.read_tree(rows, [*[n_rows] * (d - 1), n_rows - 1], tuple(range(d)), 2) is None
+    if found is not None:
+        assert np.array_equal(found[0], rows[:, -1])
+        assert [len(level) for level in (*found[1], *found[2])] == [1] * (2 * d - 2)
+
+
+@needs_native
+def test_no_entries_are_a_tree_without_nodes() -> None:
+    rows = np.zeros((0, 3), dtype=np.int64)
+    for module in (kernels, reference):
+        leaves, opens, nodes = module.read_tree(rows, [2, 2, 2], (0, 1, 2))
+        assert [len(part) for part in (leaves, *opens, *nodes)] == [0] * 5
 
 
 @needs_native
@@ -748,11 +775,18 @@ def test_a_tree_across_blocks_of_rows(flaw: int | None) -> None:
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 200_003])
 def test_a_survey_is_that_of_the_reference(dtype: str, size: int) -> None:
     values = random_values(np.random.default_rng(3), (size,), dtype)
+    values = values[::2]
     largest, square = kernels.survey(values, 2)
     expected, expected_square = reference.survey(values)
     assert largest == expected
     assert square == pytest.approx(expected_square, rel=1e-12)
     assert kernels.survey(values, 3) == (largest, square)
+
+
+@needs_native
+def test_squares_of_a_survey_may_overflow() -> None:
+    values = np.array([1.0, -1e200])
+    assert kernels.survey(values) == reference.survey(values) == (1e200, np.inf)
 
 
 @needs_native

@@ -560,6 +560,15 @@ def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
     assert 0.05 * target < aimed.trace.residual[-1]
 
 
+def test_gauss_newton_goes_on_well_beyond_its_target() -> None:
+    _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    aimed, plain = (
+        solve(problem, RGN(target=aim), None, stop=Stop(tol=1e-10)) for aim in (1e-2, 0.0)
+    )
+    assert aimed.success
+    assert aimed.n_iter <= plain.n_iter + 1
+
+
 def test_a_start_that_fits_is_taken_as_it_is() -> None:
     truth, problem = sampled((10, 11, 12), (2, 2, 2), 0.5)
     start = truth.orthonormal()

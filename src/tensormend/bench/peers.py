@@ -166,8 +166,8 @@ def _look_up(torch: Any, given: Any) -> Callable[[Any], Any]:
 
 def _gather(torch: Any, given: Any) -> Callable[[Any], Any]:
     """Contract all modes but the last, and multiply rows of what comes out with its factor's."""
-    fibres = torch.from_numpy(np.flatnonzero(given.mask) // given.shape[-1])
-    leaves = torch.from_numpy(np.flatnonzero(given.mask) % given.shape[-1])
+    places = divmod(np.flatnonzero(given.mask), given.shape[-1])
+    fibres, leaves = (torch.from_numpy(part) for part in places)
 
     def see(x: Any) -> Any:
         d = len(x.factors)

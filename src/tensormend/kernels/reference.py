@@ -263,9 +263,10 @@ def read_tree(
 
 def survey(values: Array, threads: int = 1) -> tuple[float, float]:  # noqa: ARG001
     """Largest real or imaginary part without its sign, NaN where there is one; squared norm."""
-    parts = values.view(values.real.dtype)
+    parts = np.ascontiguousarray(values).view(values.real.dtype)
     largest = float(np.max(np.abs(parts), initial=0))
-    return largest, float(np.sum(np.square(parts, dtype=np.float64)))
+    with np.errstate(over="ignore"):
+        return largest, float(np.sum(np.square(parts, dtype=np.float64)))
 
 
 def sort_entries(

@@ -121,7 +121,7 @@ class Operator(ABC):
             matricize(part, k) @ matricize(x.core, k).conj().T for k, part in enumerate(parts)
         )
         core = mode_product(parts[0], x.factors[0].conj().T, 0)
-        return Pullback(_half_square(y), norm(back), core, factors, y[:0])
+        return Pullback(_half_square(y), norm(back), core, factors, np.empty(0, y.dtype))
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array

@@ -22,7 +22,7 @@ __all__ = ["RGN", "RGNState"]
 MAX_HALVINGS = 6
 FAR = 0.1  # relative residual
 NEAR = 0.8  # share of the target that a linear solve aims at, to hit it after retraction
-RESOLVED = 1e-12  # share of a squared norm down to which subtractions from it can be trusted
+RESOLVED = 2.0**12  # roundings of a squared norm down to which subtractions from it can be trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,8 @@ class RGN:
         target = min(self.forcing, relative) ** 2 * first
         misfit = 2 * state.loss  # of the linear model, which every iteration lowers
         goal = (NEAR * self.target * problem.y_norm) ** 2
-        goal = goal if goal > RESOLVED * misfit else 0.0
+        resolved = RESOLVED * float(np.finfo(x.dtype).eps) * misfit
+        goal = goal if resolved < goal < misfit else -np.inf
         total: TuckerTangent | None = None
         if first <= rounding_level(state.pull.scale, x.dtype) ** 2:
             return state.tangent
