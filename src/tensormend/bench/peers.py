@@ -363,6 +363,8 @@ def _cp_as_tucker(vector: Array, shape: Sequence[int], rank: int) -> Tucker:
     return Tucker(core, tuple(factors))
 
 
+RIEMOPT = (("tucker_riemopt", "tucker_riemopt"), ("torch", "torch"))
+
 PEERS = (
     Contestant(
         "TensorLy tucker",
@@ -378,7 +380,7 @@ PEERS = (
         partial(run_riemopt, way=_look_up),
         "Riemannian conjugate gradients, written here, with its gradients, projections, rounding "
         "and look-up of entries in PyTorch",
-        (("tucker_riemopt", "tucker_riemopt"), ("torch", "torch")),
+        RIEMOPT,
     ),
     Contestant(
         "tucker-riemopt RCG, gathered",
@@ -386,14 +388,14 @@ PEERS = (
         partial(run_riemopt, way=_gather),
         "the same with all modes but the last contracted first, and rows of that gathered: the "
         "fastest way we found that does not form the whole tensor",
-        (("tucker_riemopt", "tucker_riemopt"), ("torch", "torch")),
+        RIEMOPT,
     ),
     Contestant(
         "tucker-riemopt RCG, expanded",
         "peer",
         partial(run_riemopt, way=_expand),
         "the same with the whole tensor formed, as the dense methods do: faster while it is small",
-        (("tucker_riemopt", "tucker_riemopt"), ("torch", "torch")),
+        RIEMOPT,
     ),
     Contestant(
         "pymanopt CG",
