@@ -5,9 +5,11 @@
 
 #if defined(_MSC_VER)
 #define RESTRICT __restrict
+#define INLINE __forceinline
 #define NOINLINE __declspec(noinline)
 #else
 #define RESTRICT __restrict__
+#define INLINE inline __attribute__((always_inline))  // GCC gives up in a file with so many loops
 #define NOINLINE __attribute__((noinline))
 #endif
 
@@ -15,44 +17,44 @@ namespace tensormend::TENSORMEND_TARGET {
 namespace {
 
 template <class Real>
-inline void add_product(Real& sum, Real a, Real b) {
+INLINE void add_product(Real& sum, Real a, Real b) {
     sum += a * b;
 }
 
 template <class Real>
-inline void add_product(Complex<Real>& sum, Complex<Real> a, Complex<Real> b) {
+INLINE void add_product(Complex<Real>& sum, Complex<Real> a, Complex<Real> b) {
     sum.re += a.re * b.re - a.im * b.im;
     sum.im += a.re * b.im + a.im * b.re;
 }
 
 template <class Real>
-inline void add_product_conj(Real& sum, Real a, Real b) {
+INLINE void add_product_conj(Real& sum, Real a, Real b) {
     sum += a * b;
 }
 
 template <class Real>
-inline void add_product_conj(Complex<Real>& sum, Complex<Real> a, Complex<Real> b) {
+INLINE void add_product_conj(Complex<Real>& sum, Complex<Real> a, Complex<Real> b) {
     sum.re += a.re * b.re + a.im * b.im;
     sum.im += a.im * b.re - a.re * b.im;
 }
 
 template <class Real>
-inline Real difference(Real a, Real b) {
+INLINE Real difference(Real a, Real b) {
     return a - b;
 }
 
 template <class Real>
-inline Complex<Real> difference(Complex<Real> a, Complex<Real> b) {
+INLINE Complex<Real> difference(Complex<Real> a, Complex<Real> b) {
     return {a.re - b.re, a.im - b.im};
 }
 
 template <class Real>
-inline double squared(Real a) {
+INLINE double squared(Real a) {
     return double(a) * double(a);
 }
 
 template <class Real>
-inline double squared(Complex<Real> a) {
+INLINE double squared(Complex<Real> a) {
     return double(a.re) * double(a.re) + double(a.im) * double(a.im);
 }
 
@@ -70,12 +72,12 @@ struct Parts<Complex<R>> {
 };
 
 template <class T>
-inline const typename Parts<T>::Real* reals(const T* values) {
+INLINE const typename Parts<T>::Real* reals(const T* values) {
     return reinterpret_cast<const typename Parts<T>::Real*>(values);
 }
 
 template <class T>
-inline typename Parts<T>::Real* reals(T* values) {
+INLINE typename Parts<T>::Real* reals(T* values) {
     return reinterpret_cast<typename Parts<T>::Real*>(values);
 }
 
@@ -140,7 +142,7 @@ struct Lanes<Real, 1> {
 
 // N lanes added up to M, half of them to the other half at a time.
 template <class Real, int N, int M>
-inline typename Lanes<Real, M>::type add_lanes(typename Lanes<Real, N>::type lanes) {
+INLINE typename Lanes<Real, M>::type add_lanes(typename Lanes<Real, N>::type lanes) {
     if constexpr (N == M) {
         return lanes;
     } else if constexpr (M == 1 && N * sizeof(Real) <= 16) {
@@ -171,38 +173,38 @@ struct Row {
     Vector head;
     Row<Real, W - n_lanes, n_lanes> tail;
 
-    inline void load(const Real* from) {
+    INLINE void load(const Real* from) {
         head = *reinterpret_cast<const InMemory*>(from);
         tail.load(from + n_lanes);
     }
 
-    inline void store(Real* to) const {
+    INLINE void store(Real* to) const {
         *reinterpret_cast<InMemory*>(to) = head;
         tail.store(to + n_lanes);
     }
 
-    inline void clear() {
+    INLINE void clear() {
         head = Vector{};
         tail.clear();
     }
 
-    inline void add(Real factor, const Row& other) {
+    INLINE void add(Real factor, const Row& other) {
         head += factor * other.head;
         tail.add(factor, other.tail);
     }
 
-    inline void add(const Row& one, const Row& other) {
+    INLINE void add(const Row& one, const Row& other) {
         head += one.head * other.head;
         tail.add(one.tail, other.tail);
     }
 
-    inline Real dot(const Row& other) const { return sum(head * other.head, other); }
+    INLINE Real dot(const Row& other) const { return sum(head * other.head, other); }
 
-    inline Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
+    INLINE Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
 
     // The sum of the lanes so far and of the products beyond the head. The lanes are added up to
     // no fewer than the next vector of the row has.
-    inline Real sum(Vector lanes, const Row& other) const {
+    INLINE Real sum(Vector lanes, const Row& other) const {
         if constexpr (W == n_lanes) {
             return add_lanes<Real, n_lanes, 1>(lanes);
         } else {
@@ -215,13 +217,13 @@ struct Row {
 
 template <class Real, int Max>
 struct Row<Real, 0, Max> {
-    inline void load(const Real*) {}
-    inline void store(Real*) const {}
-    inline void clear() {}
-    inline void add(Real, const Row&) {}
-    inline void add(const Row&, const Row&) {}
-    inline Real dot(const Row&) const { return 0; }
-    inline Real total() const { return 0; }
+    INLINE void load(const Real*) {}
+    INLINE void store(Real*) const {}
+    INLINE void clear() {}
+    INLINE void add(Real, const Row&) {}
+    INLINE void add(const Row&, const Row&) {}
+    INLINE Real dot(const Row&) const { return 0; }
+    INLINE Real total() const { return 0; }
 };
 
 // For products that are summed: where a row is one whole vector and some more, halves of vectors
@@ -235,12 +237,12 @@ using ThinRow = Row<Real, W, thin_lanes(W, vector_bytes / int(sizeof(Real)))>;
 
 // The row b once per channel, see spread.
 template <int R, class Real, int Max>
-inline void load_spread(const Real* b, Row<Real, R, Max>* rows) {
+INLINE void load_spread(const Real* b, Row<Real, R, Max>* rows) {
     rows[0].load(b);
 }
 
 template <int R, class Real, int Max>
-inline void load_spread(const Complex<Real>* b, Row<Real, 2 * R, Max>* rows) {
+INLINE void load_spread(const Complex<Real>* b, Row<Real, 2 * R, Max>* rows) {
     Real spare[4 * R];
     spread(R, b, spare);
     rows[0].load(spare);
@@ -249,12 +251,12 @@ inline void load_spread(const Complex<Real>* b, Row<Real, 2 * R, Max>* rows) {
 
 // The sum of g conj(u) over the channels of g, from the sums of the reals behind u.
 template <int R, class Real>
-inline void store_conj(const Row<Real, R>* sums, Real* acc) {
+INLINE void store_conj(const Row<Real, R>* sums, Real* acc) {
     sums[0].store(acc);
 }
 
 template <int R, class Real>
-inline void store_conj(const Row<Real, 2 * R>* sums, Complex<Real>* acc) {
+INLINE void store_conj(const Row<Real, 2 * R>* sums, Complex<Real>* acc) {
     Real spare[4 * R];
     sums[0].store(spare);
     sums[1].store(spare + 2 * R);
@@ -269,7 +271,7 @@ constexpr int strip = 8;
 constexpr int twice(int R) { return R > 0 ? 2 * R : -(-2 * R % strip); }
 
 template <int R, class Real>
-inline Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
+INLINE Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
     Row<Real, strip> left, right, sum;
     sum.clear();
     int64_t k = 0;
@@ -285,7 +287,7 @@ inline Real dot(int64_t rank, const Real* RESTRICT a, const Real* RESTRICT b) {
 }
 
 template <int R, class Real>
-inline Complex<Real> dot(int64_t rank, const Complex<Real>* a, const Complex<Real>* b) {
+INLINE Complex<Real> dot(int64_t rank, const Complex<Real>* a, const Complex<Real>* b) {
     Complex<Real> sum{};
     for (int64_t k = 0; k < rank; ++k) add_product(sum, a[k], b[k]);
     return sum;
@@ -293,7 +295,7 @@ inline Complex<Real> dot(int64_t rank, const Complex<Real>* a, const Complex<Rea
 
 // to += g conj(row)
 template <int R, class Real>
-inline void add_row(int64_t rank, Real g, const Real* RESTRICT row, Real* RESTRICT to) {
+INLINE void add_row(int64_t rank, Real g, const Real* RESTRICT row, Real* RESTRICT to) {
     Row<Real, strip> from, into;
     int64_t k = 0;
     for (; k + strip <= rank; k += strip) {
@@ -310,7 +312,7 @@ inline void add_row(int64_t rank, Real g, const Real* RESTRICT row, Real* RESTRI
 }
 
 template <int R, class Real>
-inline void add_row(int64_t rank, Complex<Real> g, const Complex<Real>* RESTRICT row,
+INLINE void add_row(int64_t rank, Complex<Real> g, const Complex<Real>* RESTRICT row,
                     Complex<Real>* RESTRICT to) {
     for (int64_t k = 0; k < rank; ++k) add_product_conj(to[k], g, row[k]);
 }
@@ -478,47 +480,50 @@ void scatter(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* RES
     }
 }
 
-// out = sum_a u[a] block[a], the rows of the block being `stride` apart
-template <class T, int R>
-inline void contract_strided(int64_t n_rows, int64_t rank, int64_t stride, const T* RESTRICT u,
-                             const T* RESTRICT block, T* RESTRICT out) {
+// out = sum_a u[a] block[a], or, with Add, that much more
+template <class T, int R, bool Add>
+INLINE void contract_one(int64_t n_rows, int64_t rank, const T* RESTRICT u,
+                         const T* RESTRICT block, T* RESTRICT out) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     if constexpr (R > 0) {
         constexpr int W = C * R;
         Row<Real, W> row, sum[C];
         for (int c = 0; c < C; ++c) sum[c].clear();
+        if constexpr (Add && C == 1) sum[0].load(out);
         for (int64_t a = 0; a < n_rows; ++a) {
-            row.load(reals(block + a * stride));
+            row.load(reals(block) + a * W);
             for (int c = 0; c < C; ++c) sum[c].add(reals(u)[C * a + c], row);
         }
         if constexpr (C == 1) {
             sum[0].store(out);
         } else {
             Real spare[C * W];
+            T collected[R];
             for (int c = 0; c < C; ++c) sum[c].store(spare + c * W);
-            collect(R, spare, out);
+            collect(R, spare, collected);
+            for (int k = 0; k < R; ++k) {
+                out[k].re = collected[k].re + (Add ? out[k].re : 0);
+                out[k].im = collected[k].im + (Add ? out[k].im : 0);
+            }
         }
     } else {
-        for (int64_t k = 0; k < rank; ++k) out[k] = T{};
+        if constexpr (!Add)
+            for (int64_t k = 0; k < rank; ++k) out[k] = T{};
         for (int64_t a = 0; a < n_rows; ++a) {
             if constexpr (C == 1) {
-                add_row<R>(rank, u[a], block + a * stride, out);
+                add_row<R>(rank, u[a], block + a * rank, out);
             } else {
-                for (int64_t k = 0; k < rank; ++k) add_product(out[k], u[a], block[a * stride + k]);
+                for (int64_t k = 0; k < rank; ++k) add_product(out[k], u[a], block[a * rank + k]);
             }
         }
     }
 }
 
+// grad[a] += conj(block[a]) . acc and up[a] += conj(u[a]) acc
 template <class T, int R>
-void contract(int64_t n_rows, int64_t rank, const T* u, const T* block, T* out) {
-    contract_strided<T, R>(n_rows, rank, R > 0 ? R : rank, u, block, out);
-}
-
-template <class T, int R>
-void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
-          const T* RESTRICT acc, T* RESTRICT grad, T* RESTRICT up) {
+INLINE void fold_one(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT block,
+                     const T* RESTRICT acc, T* RESTRICT grad, T* RESTRICT up) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     if constexpr (R > 0) {
@@ -554,46 +559,170 @@ void fold(int64_t n_rows, int64_t rank, const T* RESTRICT u, const T* RESTRICT b
     }
 }
 
-// Several fibres of a node at a time: its block is then read, and the gradient with respect to it
-// updated, once for all of them (a block that is not square is read once more for each in `fold`).
-// The rows of the fibres' factor and what belongs to them come as pointers, no two of them the
-// same. Rows are cut into tiles so that those of all the fibres fit into registers.
+// Several rows at a time, of fibres or of nodes above them: the block is then read, and the
+// gradient with respect to it updated, once for all of them (a block that is not square is read
+// once more for each in `dot_group`). The rows and what belongs to them come as pointers, no two
+// of them the same. Rows are cut into tiles so that those of all fit into registers.
 template <class Real>
 constexpr int tile = vector_bytes > 0 ? 2 * vector_bytes / int(sizeof(Real)) : 4;
 
-// out[k] = sum_a u[k][a] block[a], or, with Add, that much more; rows are Stride apart
-template <bool Add, int R, int Stride = R, int At = 0, class Real>
-inline void contract_group(int64_t n_rows, const Real* const* u, const Real* RESTRICT block,
-                           Real* const* out) {
-    constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
-    Row<Real, width> row, sum[group_size];
-    for (int k = 0; k < group_size; ++k) {
-        if constexpr (Add)
-            sum[k].load(out[k] + At);
-        else
-            sum[k].clear();
+template <int W>
+struct Width {
+    static constexpr int value = W;
+};
+
+// Call body(Width, first column) for the tiles of a row.
+template <int R, class Real, int At = 0, class Body>
+INLINE void for_tiles(int64_t rank, const Body& body) {
+    if constexpr (R > 0) {
+        constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
+        body(Width<width>{}, int64_t(At));
+        if constexpr (At + width < R) for_tiles<R, Real, At + width>(rank, body);
+    } else {
+        const int64_t whole = rank + R;
+        int64_t at = 0;
+        for (; at + tile<Real> <= whole; at += tile<Real>) body(Width<tile<Real>>{}, at);
+        if constexpr (tile<Real> > strip)
+            for (; at < whole; at += strip) body(Width<strip>{}, at);
+        if constexpr (R < 0) body(Width<-R>{}, at);
     }
-    for (int64_t a = 0; a < n_rows; ++a) {
-        row.load(block + a * Stride + At);
-        for (int k = 0; k < group_size; ++k) sum[k].add(u[k][a], row);
-    }
-    for (int k = 0; k < group_size; ++k) sum[k].store(out[k] + At);
-    if constexpr (At + width < R) contract_group<Add, R, Stride, At + width>(n_rows, u, block, out);
+}
+
+// out[k] = sum_a u[k][a] block[a], or, with Add, that much more
+template <class T, int R, bool Add>
+INLINE void contract_group(int64_t n_rows, int64_t rank, const T* const* u,
+                           const T* RESTRICT block, T* const* out) {
+    const int64_t stride = R > 0 ? R : rank;
+    for_tiles<R, T>(rank, [&](auto width, int64_t at) {
+        Row<T, decltype(width)::value> row, sum[group_size];
+        for (int k = 0; k < group_size; ++k) {
+            if constexpr (Add)
+                sum[k].load(out[k] + at);
+            else
+                sum[k].clear();
+        }
+        for (int64_t a = 0; a < n_rows; ++a) {
+            row.load(block + a * stride + at);
+            for (int k = 0; k < group_size; ++k) sum[k].add(u[k][a], row);
+        }
+        for (int k = 0; k < group_size; ++k) sum[k].store(out[k] + at);
+    });
 }
 
 // up[a] += sum_k u[k][a] acc[k]
-template <int R, int At = 0, class Real>
-inline void gather_group(int64_t n_rows, const Real* const* u, const Real* const* acc,
-                         Real* RESTRICT up) {
-    constexpr int width = R - At < tile<Real> ? R - At : tile<Real>;
-    Row<Real, width> to, sum[group_size];
-    for (int k = 0; k < group_size; ++k) sum[k].load(acc[k] + At);
-    for (int64_t a = 0; a < n_rows; ++a) {
-        to.load(up + a * R + At);
-        for (int k = 0; k < group_size; ++k) to.add(u[k][a], sum[k]);
-        to.store(up + a * R + At);
+template <class T, int R>
+INLINE void gather_group(int64_t n_rows, int64_t rank, const T* const* u, const T* const* acc,
+                         T* RESTRICT up) {
+    const int64_t stride = R > 0 ? R : rank;
+    for_tiles<R, T>(rank, [&](auto width, int64_t at) {
+        Row<T, decltype(width)::value> to, sum[group_size];
+        for (int k = 0; k < group_size; ++k) sum[k].load(acc[k] + at);
+        for (int64_t a = 0; a < n_rows; ++a) {
+            to.load(up + a * stride + at);
+            for (int k = 0; k < group_size; ++k) to.add(u[k][a], sum[k]);
+            to.store(up + a * stride + at);
+        }
+    });
+}
+
+// grad[k][a] += block[a] . acc[k]
+template <class T, int R>
+INLINE void dot_group(int64_t n_rows, int64_t rank, const T* block, const T* const* acc,
+                      T* const* grad) {
+    if constexpr (R > 0) {
+        ThinRow<T, R> row, sum;
+        for (int k = 0; k < group_size; ++k) {
+            sum.load(acc[k]);
+            for (int64_t a = 0; a < n_rows; ++a) {
+                row.load(block + a * R);
+                grad[k][a] += row.dot(sum);
+            }
+        }
+    } else {
+        for (int64_t a = 0; a < n_rows; ++a) {
+            Row<T, strip> row, other, sum[group_size];
+            for (int k = 0; k < group_size; ++k) sum[k].clear();
+            int64_t at = 0;
+            for (; at + strip <= rank; at += strip) {
+                row.load(block + a * rank + at);
+                for (int k = 0; k < group_size; ++k) {
+                    other.load(acc[k] + at);
+                    sum[k].add(row, other);
+                }
+            }
+            Row<T, -R> last, last_other;
+            last.load(block + a * rank + at);
+            for (int k = 0; k < group_size; ++k) {
+                last_other.load(acc[k] + at);
+                grad[k][a] += sum[k].total() + last.dot(last_other);
+            }
+        }
     }
-    if constexpr (At + width < R) gather_group<R, At + width>(n_rows, u, acc, up);
+}
+
+// K rows: a group of real ones, or one.
+template <class T, int R, bool Add, int K>
+INLINE void contract_rows(int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+                          T* const* out) {
+    if constexpr (K == 1) {
+        contract_one<T, R, Add>(n_rows, rank, u[0], block, out[0]);
+    } else {
+        contract_group<T, R, Add>(n_rows, rank, u, block, out);
+    }
+}
+
+// `transposed` is the block with its rows and columns exchanged, or null.
+template <class T, int R, int K>
+INLINE void fold_rows(int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+                      const T* transposed, const T* const* acc, T* const* grad, T* up) {
+    if constexpr (K == 1) {
+        fold_one<T, R>(n_rows, rank, u[0], block, acc[0], grad[0], up);
+    } else {
+        gather_group<T, R>(n_rows, rank, u, acc, up);
+        if constexpr (R > 0) {
+            if (transposed) {
+                contract_group<T, R, true>(R, rank, acc, transposed, grad);
+                return;
+            }
+        }
+        dot_group<T, R>(n_rows, rank, block, acc, grad);
+    }
+}
+
+template <class T>
+constexpr bool has_groups = Parts<T>::channels == 1;
+
+template <class T, int R>
+void contract(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+              T* const* out, bool add) {
+    if constexpr (has_groups<T>) {
+        if (count == group_size) {
+            if (add)
+                contract_group<T, R, true>(n_rows, rank, u, block, out);
+            else
+                contract_group<T, R, false>(n_rows, rank, u, block, out);
+            return;
+        }
+    }
+    for (int64_t k = 0; k < count; ++k) {
+        if (add)
+            contract_one<T, R, true>(n_rows, rank, u[k], block, out[k]);
+        else
+            contract_one<T, R, false>(n_rows, rank, u[k], block, out[k]);
+    }
+}
+
+template <class T, int R>
+void fold(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+          const T* const* acc, T* const* grad, T* up) {
+    if constexpr (has_groups<T>) {
+        if (count == group_size) {
+            fold_rows<T, R, group_size>(n_rows, rank, u, block, nullptr, acc, grad, up);
+            return;
+        }
+    }
+    for (int64_t k = 0; k < count; ++k)
+        fold_one<T, R>(n_rows, rank, u[k], block, acc[k], grad[k], up);
 }
 
 // K fibres of a run: which row of the factor is whose, and where the entries are, counted from the
@@ -615,11 +744,11 @@ struct Fibres {
     }
 };
 
-// Call body(Fibres) for all fibres of a run, in groups where the rows are short and real.
-template <class T, int R, class I, class Body>
-inline void for_fibres(const Run<I>& run, const Body& body) {
+// Call body(Fibres) for all fibres of a run, in groups where the rows are real.
+template <class T, class I, class Body>
+INLINE void for_fibres(const Run<I>& run, const Body& body) {
     int64_t f = run.begin;
-    if constexpr (R > 0 && Parts<T>::channels == 1) {
+    if constexpr (has_groups<T>) {
         for (; f + group_size <= run.end; f += group_size) body(Fibres<group_size>(run, f));
     }
     for (; f < run.end; ++f) body(Fibres<1>(run, f));
@@ -641,17 +770,6 @@ struct Rows {
     T* operator[](int k) const { return row[k]; }
 };
 
-// The same for K fibres, from a block whose rows are `rank` long, or the first halves of rows.
-template <int R, bool Halves, int K, class T>
-inline void contract_rows(int64_t n_rows, int64_t rank, const Rows<K, const T>& u, const T* block,
-                          const Rows<K, T>& out) {
-    if constexpr (K == 1) {
-        contract_strided<T, R>(n_rows, rank, Halves ? 2 * rank : rank, u[0], block, out[0]);
-    } else {
-        contract_group<false, R, Halves ? 2 * R : R>(n_rows, u.row, block, out.row);
-    }
-}
-
 // A square block with its rows and columns exchanged, made only where there are fibres enough.
 template <class T, int R>
 class Transposed {
@@ -670,35 +788,14 @@ private:
     bool is_made_ = false;
 };
 
-template <int R, int K, class T>
-inline void fold_rows(const Branch<T>& x, const T* transposed, const Rows<K, const T>& u,
-                      const Rows<K, T>& acc, const Rows<K, T>& grad, T* up) {
-    if constexpr (K == 1) {
-        fold<T, R>(x.n_rows, x.rank, u[0], x.block, acc[0], grad[0], up);
-    } else {
-        gather_group<R>(x.n_rows, u.row, acc.row, up);
-        if (transposed) {
-            contract_group<true, R>(R, acc.row, transposed, grad.row);
-        } else {
-            ThinRow<T, R> row, sum;
-            for (int k = 0; k < K; ++k) {
-                sum.load(acc[k]);
-                for (int64_t a = 0; a < x.n_rows; ++a) {
-                    row.load(x.block + a * R);
-                    grad[k][a] += row.dot(sum);
-                }
-            }
-        }
-    }
-}
-
 template <class T, class I, int R>
 double values(const Run<I>& run, const Branch<T>& x, T* out, T* spare) {
     double norm = 0;
-    for_fibres<T, R>(run, [&](auto fibres) {
+    for_fibres<T>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
+        const Rows<K, const T> u(x.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank);
-        contract_rows<R, false, K, T>(x.n_rows, x.rank, {x.factor, x.n_rows, fibres}, x.block, b);
+        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, x.block, b.row);
         for (int k = 0; k < K; ++k) {
             norm += evaluate<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k], x.lead,
                                       b[k], out ? out + fibres.first[k] : nullptr);
@@ -712,11 +809,11 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
                 const Gradient<T>& sums, T* residual, T* spare) {
     const Transposed<T, R> transposed(x, run.end - run.begin);
     double norm = 0;
-    for_fibres<T, R>(run, [&](auto fibres) {
+    for_fibres<T>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
         const Rows<K, const T> u(x.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank);
-        contract_rows<R, false, K, T>(x.n_rows, x.rank, u, x.block, b);
+        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, x.block, b.row);
         for (int k = 0; k < K; ++k) {
             const int64_t first = fibres.first[k], count = fibres.count[k];
             const I* const leaves = run.leaves + first;
@@ -729,32 +826,34 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
                 for (int64_t e = first; e < first + count; ++e) norm += squared(y[e]);
             }
         }
-        fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
+        const Rows<K, T> grad(sums.factor, x.n_rows, fibres);
+        fold_rows<T, R, K>(x.n_rows, x.rank, u.row, x.block, transposed.data(), acc.row, grad.row,
                            sums.block);
     });
     return norm;
 }
 
 template <class T, class I, int R>
-double normal(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
+double normal(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
               const Gradient<T>& sums, T* spare) {
     const Transposed<T, R> transposed(x, run.end - run.begin);
     double norm = 0;
-    for_fibres<T, R>(run, [&](auto fibres) {
+    for_fibres<T>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
-        const Rows<K, const T> u(x.factor, x.n_rows, fibres);
+        const Rows<K, const T> u(x.factor, x.n_rows, fibres), v(step.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank),
-            wide_b(spare + 2 * K * x.rank, 2 * x.rank);
-        contract_rows<R, false, K, T>(x.n_rows, x.rank, u, x.block, b);
-        contract_rows<R, true, K, T>(wide.n_rows, x.rank, {wide.factor, wide.n_rows, fibres},
-                                     wide.block, wide_b);
-        for (int k = 0; k < K; ++k)  // the other half of the row is b
-            for (int64_t i = 0; i < x.rank; ++i) wide_b[k][x.rank + i] = b[k][i];
+            wide(spare + 2 * K * x.rank, 2 * x.rank);
+        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, x.block, b.row);
+        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, step.block, wide.row);
+        contract_rows<T, R, true, K>(x.n_rows, x.rank, v.row, x.block, wide.row);
+        for (int k = 0; k < K; ++k)
+            for (int64_t i = 0; i < x.rank; ++i) wide[k][x.rank + i] = b[k][i];
         for (int k = 0; k < K; ++k) {
             norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
-                                       wide.lead, wide_b[k], b[k], acc[k], sums.lead);
+                                       step.lead, wide[k], b[k], acc[k], sums.lead);
         }
-        fold_rows<R, K, T>(x, transposed.data(), u, acc, {sums.factor, x.n_rows, fibres},
+        const Rows<K, T> grad(sums.factor, x.n_rows, fibres);
+        fold_rows<T, R, K>(x.n_rows, x.rank, u.row, x.block, transposed.data(), acc.row, grad.row,
                            sums.block);
     });
     return norm;
@@ -767,12 +866,24 @@ constexpr Loops<T, I> table() {
             normal<T, I, R>};
 }
 
-// Ranks from 1 to R on their own, longer rows in strips.
+// Ranks from 1 to R on their own.
 template <class T, class I, int R>
 Loops<T, I> up_to(int64_t rank) {
     if (rank == R) return table<T, I, R>();
     if constexpr (R > 1) {
         return up_to<T, I, R - 1>(rank);
+    } else {
+        return table<T, I, 0>();
+    }
+}
+
+// Longer rows, those of real numbers only: whole numbers of strips up to R on their own, others
+// strip by strip.
+template <class T, class I, int R>
+Loops<T, I> whole_strips(int64_t rank) {
+    if (rank == R) return table<T, I, R>();
+    if constexpr (R > strip) {
+        return whole_strips<T, I, R - strip>(rank);
     } else {
         return table<T, I, 0>();
     }
@@ -788,22 +899,49 @@ Loops<T, I> in_strips(int64_t rank) {
     }
 }
 
+// Rows of scalars, not of vectors, are too long for the compiler beyond 16.
+template <class T>
+constexpr int max_rank = Parts<T>::channels > 1 ? 8 : vector_bytes > 0 ? 32 : 16;
+template <class T>
+constexpr int max_long_rank = Parts<T>::channels > 1 || vector_bytes == 0 ? 0 : 64;
+
+// The number of vectors, whole or in part, that a row is cut into.
+int64_t n_vectors(int64_t rank, int64_t n_lanes) {
+    int64_t n = rank / n_lanes;
+    for (int64_t rest = rank % n_lanes; rest > 0; rest &= rest - 1) ++n;
+    return n;
+}
+
 }  // namespace
 
 template <class T, class I>
 Loops<T, I> loops(int64_t rank) {
-    // Rows of scalars, not of vectors, are too long for the compiler beyond 16.
-    constexpr int max_rank = Parts<T>::channels > 1 ? 8 : vector_bytes > 0 ? 32 : 16;
-    if (Parts<T>::channels == 1 && rank > max_rank) return in_strips<T, I, strip - 1>(rank);
-    return up_to<T, I, max_rank>(rank);
+    if (Parts<T>::channels > 1 || rank <= max_rank<T>) return up_to<T, I, max_rank<T>>(rank);
+    if constexpr (max_long_rank<T> > 0) {
+        if (rank <= max_long_rank<T> && rank % strip == 0)
+            return whole_strips<T, I, max_long_rank<T>>(rank);
+    }
+    return in_strips<T, I, strip - 1>(rank);
 }
 
-#define TENSORMEND_LOOPS(I)                                              \
-    template Loops<float, I> loops<float, I>(int64_t);                   \
-    template Loops<double, I> loops<double, I>(int64_t);                 \
-    template Loops<Complex<float>, I> loops<Complex<float>, I>(int64_t); \
-    template Loops<Complex<double>, I> loops<Complex<double>, I>(int64_t);
-TENSORMEND_LOOPS(uint16_t)
-TENSORMEND_LOOPS(uint32_t)
+template <class T>
+int64_t roomy_rank(int64_t rank) {
+    if (rank > max_long_rank<T>) return rank;
+    if (rank > max_rank<T>) return (rank + strip - 1) / strip * strip;
+    const int64_t n_lanes = vector_bytes / int64_t(sizeof(T));
+    int64_t best = rank;
+    for (int64_t more = rank + 1; 3 * more <= 4 * rank && more <= max_rank<T>; ++more)
+        if (n_vectors(more, n_lanes) < n_vectors(best, n_lanes)) best = more;
+    return best;
+}
+
+#define TENSORMEND_LOOPS(T)                                    \
+    template Loops<T, uint16_t> loops<T, uint16_t>(int64_t);   \
+    template Loops<T, uint32_t> loops<T, uint32_t>(int64_t);   \
+    template int64_t roomy_rank<T>(int64_t);
+TENSORMEND_LOOPS(float)
+TENSORMEND_LOOPS(double)
+TENSORMEND_LOOPS(Complex<float>)
+TENSORMEND_LOOPS(Complex<double>)
 
 }  // namespace tensormend::TENSORMEND_TARGET

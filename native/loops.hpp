@@ -44,7 +44,7 @@ struct Gradient {
     T* lead;
 };
 
-// So many fibres are handled together where their rows are short and real.
+// So many fibres, or nodes above them, are handled together where values are real.
 constexpr int group_size = 4;
 
 // Loops over rows of one length. `rank` is that length and `left` a matrix with such rows.
@@ -68,13 +68,15 @@ struct Loops {
     void (*scatter)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* v,
                     T* along);
 
-    // out = sum_a u[a] block[a], the rows of the block being `rank` long
-    void (*contract)(int64_t n_rows, int64_t rank, const T* u, const T* block, T* out);
+    // out[k] = sum_a u[k][a] block[a] for up to group_size rows u[k], the rows of the block being
+    // `rank` long, or, with `add`, that much more
+    void (*contract)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u,
+                     const T* block, T* const* out, bool add);
 
     // The adjoint of contract in both arguments:
-    // grad[a] += conj(block[a]) . acc and up[a] += conj(u[a]) acc
-    void (*fold)(int64_t n_rows, int64_t rank, const T* u, const T* block, const T* acc, T* grad,
-                 T* up);
+    // grad[k][a] += conj(block[a]) . acc[k] and up[a] += sum_k conj(u[k][a]) acc[k]
+    void (*fold)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+                 const T* const* acc, T* const* grad, T* up);
 
     // Values of a branch at the entries of a run. `spare` holds group_size rows.
     double (*values)(const Run<I>& run, const Branch<T>& x, T* out, T* spare);
@@ -84,32 +86,51 @@ struct Loops {
     double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
-    // Values of a branch of twice the rank in both directions that is tangent to x, and their
-    // pull-back through x. Its factors begin with those of x, and the second half of the columns
-    // of its block is that of x above zeros. `spare` holds four times group_size rows.
-    double (*normal)(const Run<I>& run, const Branch<T>& wide, const Branch<T>& x,
+    // Values of a tangent vector to a branch, and their pull-back through it. The vector is the
+    // derivative of the branch as its three parts move by those of `step`, whose lead rows are
+    // twice as long: those of x and what they move by. `spare` holds four times group_size rows.
+    double (*normal)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
                      const Gradient<T>& sums, T* spare);
 };
 
 namespace baseline {
 template <class T, class I>
 Loops<T, I> loops(int64_t rank);
-}
+template <class T>
+int64_t roomy_rank(int64_t rank);
+}  // namespace baseline
 
 namespace avx2 {
 template <class T, class I>
 Loops<T, I> loops(int64_t rank);
+template <class T>
+int64_t roomy_rank(int64_t rank);
+}  // namespace avx2
+
+#ifdef TENSORMEND_HAS_AVX2
+inline bool has_avx2() {
+    static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return has;
 }
+#endif
 
 // The fastest loops this machine can run for rows of the given length.
 template <class T, class I>
 Loops<T, I> pick_loops(int64_t rank) {
 #ifdef TENSORMEND_HAS_AVX2
-    static const bool has_avx2 =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (has_avx2) return avx2::loops<T, I>(rank);
+    if (has_avx2()) return avx2::loops<T, I>(rank);
 #endif
     return baseline::loops<T, I>(rank);
+}
+
+// The length to which rows are best filled up with zeros: theirs, or a little more where that
+// takes fewer vectors or has loops of its own.
+template <class T>
+int64_t pick_roomy_rank(int64_t rank) {
+#ifdef TENSORMEND_HAS_AVX2
+    if (has_avx2()) return avx2::roomy_rank<T>(rank);
+#endif
+    return baseline::roomy_rank<T>(rank);
 }
 
 }  // namespace tensormend

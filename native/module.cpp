@@ -238,14 +238,16 @@ struct TuckerArguments {
     Array<T> core;
     TuckerTensor<T> tensor;
 
-    TuckerArguments(nb::handle core_object, nb::sequence factor_objects)
-        : factors(as_arrays<T>(factor_objects, "factors", 2)),
-          core(core_object, "core", factors.size()) {
-        expect(factors.size() >= 2, "factors must have 2 matrices or more, got " +
+    TuckerArguments(nb::handle core_object, nb::sequence factor_objects,
+                    const char* core_name = "core", const char* factors_name = "factors")
+        : factors(as_arrays<T>(factor_objects, factors_name, 2)),
+          core(core_object, core_name, factors.size()) {
+        expect(factors.size() >= 2, std::string(factors_name) +
+                                        " must have 2 matrices or more, got " +
                                         std::to_string(factors.size()));
         tensor.core = core.data();
         for (size_t k = 0; k < factors.size(); ++k) {
-            expect_rows(factors[k], core.shape(k), numbered("factors", k));
+            expect_rows(factors[k], core.shape(k), numbered(factors_name, k));
             tensor.factors.push_back({factors[k].data(), factors[k].shape(0), core.shape(k)});
         }
     }
@@ -296,7 +298,9 @@ nb::object tucker_values_of(nb::sequence nodes, nb::sequence starts, nb::object 
         const auto out = Output<T>::empty(at.leaves.shape(0));
         {
             const nb::gil_scoped_release release;
-            tucker_values<T, I>({Task::values, at.tree, x.tensor, {}, {}, out.data}, threads);
+            Job<T, I> job{Task::values, at.tree, x.tensor};
+            job.out = out.data;
+            tucker_values(job, threads);
         }
         return out.array;
     });
@@ -313,7 +317,7 @@ nb::object tucker_energy_of(nb::sequence nodes, nb::sequence starts, nb::object 
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = tucker_values<T, I>({Task::values, at.tree, x.tensor, {}, {}}, threads);
+            square = tucker_values<T, I>({Task::values, at.tree, x.tensor}, threads);
         }
         return nb::float_(square);
     });
@@ -349,7 +353,8 @@ nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::objec
         expect_threads(threads);
         const GradientArrays<T> gradient(core, x.tensor);
         const Task task = subtract ? Task::residual : Task::data;
-        Job<T, I> job{task, at.tree, x.tensor, {}, values.values};
+        Job<T, I> job{task, at.tree, x.tensor};
+        job.y = values.values;
         nb::object residual = nb::none();
         if (want_residual) {
             const auto out = Output<T>::empty(at.leaves.shape(0));
@@ -366,20 +371,21 @@ nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::objec
 }
 
 nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
-                            nb::object core, nb::sequence factors, nb::object wide_core,
-                            nb::sequence wide_factors, int64_t threads) {
+                            nb::object core, nb::sequence factors, nb::object step_core,
+                            nb::sequence step_factors, int64_t threads) {
     return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
         using I = decltype(index);
-        const TuckerArguments<T> x(core, factors), wide(wide_core, wide_factors);
+        const TuckerArguments<T> x(core, factors);
+        const TuckerArguments<T> step(step_core, step_factors, "step_core", "step_factors");
         const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
-        expect(wide.factors.size() == x.factors.size(),
-               "wide_factors must be as many as factors, " + std::to_string(x.factors.size()) +
-                   ", got " + std::to_string(wide.factors.size()));
+        expect(step.factors.size() == x.factors.size(),
+               "step_factors must be as many as factors, " + std::to_string(x.factors.size()) +
+                   ", got " + std::to_string(step.factors.size()));
         for (size_t k = 0; k < x.factors.size(); ++k) {
-            expect(wide.factors[k].shape(0) == x.factors[k].shape(0) &&
-                       wide.factors[k].shape(1) == 2 * x.factors[k].shape(1),
-                   numbered("wide_factors", k) + " must have the rows and twice the columns of " +
+            expect(step.factors[k].shape(0) == x.factors[k].shape(0) &&
+                       step.factors[k].shape(1) == x.factors[k].shape(1),
+                   numbered("step_factors", k) + " must have the shape of " +
                        numbered("factors", k));
         }
         expect_threads(threads);
@@ -387,7 +393,7 @@ nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object 
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = tucker_pullback<T, I>({Task::normal, at.tree, x.tensor, wide.tensor, {}},
+            square = tucker_pullback<T, I>({Task::normal, at.tree, x.tensor, step.tensor},
                                            gradient.sums, threads);
         }
         return nb::make_tuple(square, gradient.core.array, gradient.factors);
@@ -760,7 +766,7 @@ NB_MODULE(_native, m) {
           "core"_a, "factors"_a, "want_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
           "Squared residual norm, and the pull-back of the residual through core and factors.");
     m.def("tucker_normal", tucker_normal_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
-          "factors"_a, "wide_core"_a, "wide_factors"_a, "threads"_a = 1,
+          "factors"_a, "step_core"_a, "step_factors"_a, "threads"_a = 1,
           "Squared norm and pull-back of the values of a tangent vector, as the reference says.");
     m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
           "threads"_a = 1,

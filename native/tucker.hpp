@@ -93,16 +93,20 @@ enum class Task {
     values,    // values of x, written out or, without a place for them, their squared norm
     residual,  // y less the values of x, pulled back through x
     data,      // y, pulled back through x
-    normal,    // values of a tangent vector, of twice the rank, pulled back through x
+    normal,    // values of a tangent vector to x, pulled back through x
 };
 
 template <class T, class I>
 struct Job {
     Task task;
     Tree<I> tree;
-    TuckerTensor<T> x, wide;  // wide: for Task::normal
-    Values<T> y;              // for Task::residual and Task::data
-    T* out = nullptr;         // values or residual
+    TuckerTensor<T> x;
+    // The tangent vector of Task::normal: the derivative of x as core and factors move by these.
+    // The rows of its last factor follow those of x in `lead_rows`.
+    TuckerTensor<T> step = {};
+    const T* lead_rows = nullptr;
+    Values<T> y = {};  // for Task::residual and Task::data
+    T* out = nullptr;  // values or residual
 };
 
 // One chunk's walk.
@@ -116,58 +120,60 @@ public:
             const int64_t rest = job.x.rest(l);
             rests_.push_back(rest);
             loops_.push_back(pick_loops<T, I>(rest));
-            blocks_.emplace_back(rest);
-            gathered_.emplace_back(rest);
-            if (job.task == Task::normal && l + 1 < n_levels) {
-                wide_rests_.push_back(job.wide.rest(l));
-                wide_loops_.push_back(pick_loops<T, I>(wide_rests_.back()));
-                wide_blocks_.emplace_back(wide_rests_.back());
-            }
+            blocks_.emplace_back(group_size * rest);
+            gathered_.emplace_back(group_size * rest);
+            if (job.task == Task::normal) step_blocks_.emplace_back(group_size * rest);
         }
         spare_.emplace_back(4 * group_size * job.x.factors.back().rank);
     }
 
     double run() {
-        visit(0, span_.begin[0], span_.end[0], job_.x.core, job_.wide.core, sums_.core);
+        visit(0, span_.begin[0], span_.end[0], job_.x.core, job_.step.core, sums_.core);
         return square_;
     }
 
 private:
-    // `block` is the core contracted with the factor rows above this level, `wide` that of the
-    // wide tensor; `up` gathers the gradient with respect to the block.
-    void visit(size_t l, int64_t begin, int64_t end, const T* block, const T* wide, T* up) {
+    // `block` is the core contracted with the factor rows above this level, `step` its derivative
+    // along the tangent vector; `up` gathers the gradient with respect to the block.
+    void visit(size_t l, int64_t begin, int64_t end, const T* block, const T* step, T* up) {
         if (l + 1 == job_.tree.levels.size()) {
-            visit_fibres(l, begin, end, block, wide, up);
+            visit_fibres(l, begin, end, block, step, up);
             return;
         }
         const Level& level = job_.tree.levels[l];
-        const Factor<T>& factor = job_.x.factors[l];
-        T* const below = blocks_[l].data();
-        T* const acc = gathered_[l].data();
-        T* wide_below = nullptr;
-        for (int64_t n = begin; n < end; ++n) {
-            const int64_t row = level.nodes[n];
-            const T* const u = factor.data + row * factor.rank;
-            loops_[l].contract(factor.rank, rests_[l], u, block, below);
-            if (job_.task == Task::normal) {
-                const Factor<T>& wide_factor = job_.wide.factors[l];
-                wide_below = wide_blocks_[l].data();
-                wide_loops_[l].contract(wide_factor.rank, wide_rests_[l],
-                                        wide_factor.data + row * wide_factor.rank, wide,
-                                        wide_below);
+        const Loops<T, I>& loops = loops_[l];
+        const int64_t rank = job_.x.factors[l].rank, rest = rests_[l];
+        for (; begin < end; begin += group_size) {
+            const int64_t count = std::min<int64_t>(group_size, end - begin);
+            const T *u[group_size], *moves[group_size] = {};
+            T *below[group_size], *step_below[group_size] = {}, *acc[group_size],
+                *grad[group_size] = {};
+            for (int64_t k = 0; k < count; ++k) {
+                const int64_t row = int64_t(level.nodes[begin + k]) * rank;
+                u[k] = job_.x.factors[l].data + row;
+                below[k] = blocks_[l].data() + k * rest;
+                acc[k] = gathered_[l].data() + k * rest;
+                if (up) grad[k] = factor_sums(l) + row;
+                if (!step) continue;
+                moves[k] = job_.step.factors[l].data + row;
+                step_below[k] = step_blocks_[l].data() + k * rest;
             }
-            if (up) std::fill_n(acc, rests_[l], T{});
-            visit(l + 1, std::max(level.starts[n], span_.begin[l + 1]),
-                  std::min(level.starts[n + 1], span_.end[l + 1]), below, wide_below,
-                  up ? acc : nullptr);
-            if (up) {
-                loops_[l].fold(factor.rank, rests_[l], u, block, acc,
-                               factor_sums(l) + row * factor.rank, up);
+            loops.contract(count, rank, rest, u, block, below, false);
+            if (step) {
+                loops.contract(count, rank, rest, u, step, step_below, false);
+                loops.contract(count, rank, rest, moves, block, step_below, true);
             }
+            if (up) std::fill_n(acc[0], count * rest, T{});
+            for (int64_t k = 0; k < count; ++k) {
+                visit(l + 1, std::max(level.starts[begin + k], span_.begin[l + 1]),
+                      std::min(level.starts[begin + k + 1], span_.end[l + 1]), below[k],
+                      step_below[k], up ? acc[k] : nullptr);
+            }
+            if (up) loops.fold(count, rank, rest, u, block, acc, grad, up);
         }
     }
 
-    void visit_fibres(size_t l, int64_t begin, int64_t end, const T* block, const T* wide,
+    void visit_fibres(size_t l, int64_t begin, int64_t end, const T* block, const T* step,
                       T* up) {
         const Level& level = job_.tree.levels[l];
         int64_t first = std::max(level.starts[begin], span_.chunk.first);
@@ -181,33 +187,30 @@ private:
             }
             visit_run({level.nodes, level.starts, begin, after, first, stop,
                        job_.tree.leaves + first},
-                      l, block, wide, up);
+                      l, block, step, up);
             begin = level.starts[after] > stop ? after - 1 : after;
             first = stop;
         }
     }
 
-    void visit_run(const Run<I>& run, size_t l, const T* block, const T* wide, T* up) {
+    void visit_run(const Run<I>& run, size_t l, const T* block, const T* step, T* up) {
         const auto& loops = loops_.back();
         T* const spare = spare_[0].data();
         T* const out = job_.out ? job_.out + run.first : nullptr;
-        const Branch<T> x = branch(job_.x, l, block);
+        const int64_t n_rows = job_.x.factors[l].rank, rank = job_.x.factors.back().rank;
+        const Branch<T> x{block, job_.x.factors[l].data, job_.x.factors.back().data, n_rows, rank};
         if (job_.task == Task::values) {
             square_ += loops.values(run, x, out, spare);
             return;
         }
         const Gradient<T> sums{up, factor_sums(l), sums_.factors.back()};
         if (job_.task == Task::normal) {
-            square_ += loops.normal(run, branch(job_.wide, l, wide), x, sums, spare);
+            const Branch<T> moved{step, job_.step.factors[l].data, job_.lead_rows, n_rows, rank};
+            square_ += loops.normal(run, x, moved, sums, spare);
         } else {
             const T* const y = y_.read(run.first, run.last);
             square_ += loops.pullback(run, x, y, job_.task == Task::residual, sums, out, spare);
         }
-    }
-
-    static Branch<T> branch(const TuckerTensor<T>& x, size_t l, const T* block) {
-        return {block, x.factors[l].data, x.factors.back().data, x.factors[l].rank,
-                x.factors.back().rank};
     }
 
     T* factor_sums(size_t l) const {
@@ -218,15 +221,14 @@ private:
     const Span& span_;
     const Sums<T>& sums_;
     ValueReader<T> y_;
-    std::vector<int64_t> rests_, wide_rests_;
-    std::vector<Loops<T, I>> loops_, wide_loops_;
-    std::vector<Buffer<T>> blocks_, gathered_, wide_blocks_, spare_;
+    std::vector<int64_t> rests_;
+    std::vector<Loops<T, I>> loops_;
+    std::vector<Buffer<T>> blocks_, step_blocks_, gathered_, spare_;
     double square_ = 0;
 };
 
-// Values written to job.out, or their squared norm.
 template <class T, class I>
-double tucker_values(const Job<T, I>& job, int64_t threads) {
+double walk_values(const Job<T, I>& job, int64_t threads) {
     const Level& fibres = job.tree.fibres();
     const auto chunks = cut_chunks(fibres.starts, fibres.n_nodes, 0, sizeof(T));
     std::vector<double> squares(chunks.size());
@@ -240,9 +242,8 @@ double tucker_values(const Job<T, I>& job, int64_t threads) {
     return square;
 }
 
-// The sums come zeroed. Returns the squared norm of what was pulled back.
 template <class T, class I>
-double tucker_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads) {
+double walk_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads) {
     const auto& factors = job.x.factors;
     int64_t n_partial = job.x.core_size();
     for (size_t k = 1; k < factors.size(); ++k) n_partial += factors[k].size();
@@ -291,6 +292,131 @@ double tucker_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t thread
         add_parts(sums.factors[k], factors[k].size(), factor_parts[k], threads);
     double square = 0;
     for (const double part : squares) square += part;
+    return square;
+}
+
+// So many blocks of n_rows x width numbers.
+struct Blocks {
+    int64_t n_blocks, n_rows, width;
+    int64_t size() const { return n_blocks * n_rows * width; }
+};
+
+// Copy what blocks of two sizes, of the same number, have in common.
+template <class T>
+void copy_blocks(const T* from, const Blocks& a, T* to, const Blocks& b) {
+    const int64_t n_rows = std::min(a.n_rows, b.n_rows), width = std::min(a.width, b.width);
+    for (int64_t block = 0; block < a.n_blocks; ++block)
+        for (int64_t row = 0; row < n_rows; ++row)
+            std::copy_n(from + (block * a.n_rows + row) * a.width, width,
+                        to + (block * b.n_rows + row) * b.width);
+}
+
+// How the core and the last two factors of a tensor lie, those at the fibres and at the entries.
+template <class T>
+struct Layout {
+    Blocks core, next, lead;
+
+    explicit Layout(const TuckerTensor<T>& x) {
+        const auto &last = x.factors.back(), &before = x.factors[x.factors.size() - 2];
+        core = {x.core_size() / (before.rank * last.rank), before.rank, last.rank};
+        next = {1, before.n_rows, before.rank};
+        lead = {1, last.n_rows, last.rank};
+    }
+
+    // The same with zeros that make the rows a length the loops like; a square block of the core
+    // stays square.
+    Layout with_room() const {
+        Layout out = *this;
+        out.lead.width = out.core.width = pick_roomy_rank<T>(lead.width);
+        if (next.width == lead.width) out.next.width = out.core.n_rows = out.lead.width;
+        return out;
+    }
+};
+
+// Tensors, and places for sums, in a layout with room.
+template <class T>
+class Roomy {
+public:
+    explicit Roomy(const TuckerTensor<T>& x) : tight_(x), roomy_(tight_.with_room()) {}
+
+    TuckerTensor<T> copy(const TuckerTensor<T>& x) {
+        TuckerTensor<T> out = x;
+        const size_t last = x.factors.size() - 1;
+        out.core = copy(x.core, tight_.core, roomy_.core);
+        out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
+        out.factors[last - 1].rank = roomy_.next.width;
+        out.factors[last].data = copy(x.factors[last].data, tight_.lead, roomy_.lead);
+        out.factors[last].rank = roomy_.lead.width;
+        return out;
+    }
+
+    Sums<T> places(const Sums<T>& sums) {
+        Sums<T> out = sums;
+        const size_t last = sums.factors.size() - 1;
+        out.core = zeros(roomy_.core.size());
+        out.factors[last - 1] = zeros(roomy_.next.size());
+        out.factors[last] = zeros(roomy_.lead.size());
+        return out;
+    }
+
+    void take(const Sums<T>& from, const Sums<T>& to) const {
+        const size_t last = to.factors.size() - 1;
+        copy_blocks(from.core, roomy_.core, to.core, tight_.core);
+        copy_blocks(from.factors[last - 1], roomy_.next, to.factors[last - 1], tight_.next);
+        copy_blocks(from.factors[last], roomy_.lead, to.factors[last], tight_.lead);
+    }
+
+    // Whether there is more room than before, and entries enough to be worth the copies.
+    bool pays(int64_t n_entries) const {
+        return roomy_.lead.width != tight_.lead.width && n_entries >= 16 * tight_.lead.n_rows;
+    }
+
+private:
+    T* zeros(int64_t size) { return buffers_.emplace_back(size).data(); }
+
+    const T* copy(const T* from, const Blocks& tight, const Blocks& roomy) {
+        T* const to = zeros(roomy.size());
+        copy_blocks(from, tight, to, roomy);
+        return to;
+    }
+
+    Layout<T> tight_, roomy_;
+    std::vector<Buffer<T>> buffers_;
+};
+
+template <class T, class I>
+int64_t n_entries(const Job<T, I>& job) {
+    const Level& fibres = job.tree.fibres();
+    return fibres.starts[fibres.n_nodes];
+}
+
+// Values written to job.out, or their squared norm.
+template <class T, class I>
+double tucker_values(Job<T, I> job, int64_t threads) {
+    Roomy<T> room(job.x);
+    if (room.pays(n_entries(job))) job.x = room.copy(job.x);
+    return walk_values(job, threads);
+}
+
+// The sums come zeroed. Returns the squared norm of what was pulled back.
+template <class T, class I>
+double tucker_pullback(Job<T, I> job, const Sums<T>& sums, int64_t threads) {
+    Roomy<T> room(job.x);
+    const bool is_roomy = room.pays(n_entries(job));
+    const Sums<T> places = is_roomy ? room.places(sums) : sums;
+    if (is_roomy) job.x = room.copy(job.x);
+    if (is_roomy && job.task == Task::normal) job.step = room.copy(job.step);
+
+    const Factor<T>& lead = job.x.factors.back();
+    Buffer<T> lead_rows(job.task == Task::normal ? 2 * lead.size() : 0);
+    if (job.task == Task::normal) {  // u and v side by side: one stream of memory, not two
+        const Blocks one{lead.n_rows, 1, lead.rank}, two{lead.n_rows, 2, lead.rank};
+        copy_blocks(lead.data, one, lead_rows.data(), two);
+        copy_blocks(job.step.factors.back().data, one, lead_rows.data() + lead.rank, two);
+        job.lead_rows = lead_rows.data();
+    }
+    const double square = walk_pullback(job, places, threads);
+    if (is_roomy) room.take(places, sums);
     return square;
 }
 

@@ -27,8 +27,8 @@ def tucker_normal(
     leaves: Array,
     core: Array,
     factors: Sequence[Array],
-    wide_core: Array,
-    wide_factors: Sequence[Array],
+    step_core: Array,
+    step_factors: Sequence[Array],
     threads: int = 1,
 ) -> tuple[float, Array, list[Array]]: ...
 def tucker_pullback(

@@ -106,18 +106,20 @@ def tucker_normal(
     leaves: Array,
     core: Array,
     factors: Sequence[Array],
-    wide_core: Array,
-    wide_factors: Sequence[Array],
+    step_core: Array,
+    step_factors: Sequence[Array],
     threads: int = 1,
 ) -> tuple[float, Array, list[Array]]:
-    """Squared norm and pull-back of the values of a tangent vector, a tensor of twice the rank.
+    """Squared norm and pull-back of the values of a tangent vector.
 
-    The first half of the columns of every wide factor is the factor itself. The wide core is zero
-    where more than one index lies in the second half, and the core where the last one alone does;
-    the compiled twin relies on it. Returns what `tucker_pullback` does for ``y`` the values of the
-    wide tensor and without ``subtract``.
+    The vector is the derivative of the tensor as its core moves by ``step_core`` and its factors
+    by ``step_factors``. Returns what `tucker_pullback` does for ``y`` the values of the vector and
+    without ``subtract``.
     """
-    y = tucker_values(nodes, starts, leaves, wide_core, wide_factors, threads)
+    parts = [(step_core, list(factors))]
+    for k, step in enumerate(step_factors):
+        parts.append((core, [*factors[:k], step, *factors[k + 1 :]]))
+    y: Array = np.sum([tucker_values(nodes, starts, leaves, *part) for part in parts], axis=0)
     square, into_core, into_factors, _ = tucker_pullback(
         nodes, starts, leaves, y, core, factors, subtract=False
     )

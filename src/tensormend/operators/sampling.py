@@ -288,7 +288,7 @@ class Sampling(Operator):
             f.starts,
             f.leaves,
             *_tree_order(tangent.point, f.modes),
-            *_tree_order(tangent.as_tucker(), f.modes),
+            *_tree_order(tangent, f.modes),
             self.threads,
         )
         return self._in_mode_order(square, core, gradients, None)
@@ -298,7 +298,7 @@ class Sampling(Operator):
         return fibres, values if permutation is None else values[permutation]
 
 
-def _tree_order(x: Tucker, modes: tuple[int, ...]) -> tuple[Array, list[Array]]:
+def _tree_order(x: Tucker | TuckerTangent, modes: tuple[int, ...]) -> tuple[Array, list[Array]]:
     core = np.ascontiguousarray(x.core.transpose(modes))
     return core, [np.ascontiguousarray(x.factors[k]) for k in modes]
 
