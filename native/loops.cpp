@@ -833,6 +833,35 @@ double pullback(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract
     return norm;
 }
 
+// For K fibres, b and the rows that give the values of a tangent vector: what the block and the
+// rows u contribute by moving, and then b, for the lead rows that move.
+template <class T, int R, int K>
+INLINE void contract_moving(const Branch<T>& x, const Branch<T>& step, const T* const* u,
+                            const T* const* v, T* const* b, T* const* wide) {
+    contract_rows<T, R, false, K>(x.n_rows, x.rank, u, x.block, b);
+    contract_rows<T, R, false, K>(x.n_rows, x.rank, u, step.block, wide);
+    contract_rows<T, R, true, K>(x.n_rows, x.rank, v, x.block, wide);
+    for (int k = 0; k < K; ++k)
+        for (int64_t i = 0; i < x.rank; ++i) wide[k][x.rank + i] = b[k][i];
+}
+
+template <class T, class I, int R>
+double tangent(const Run<I>& run, const Branch<T>& x, const Branch<T>& step, T* spare) {
+    double norm = 0;
+    for_fibres<T>(run, [&](auto fibres) {
+        constexpr int K = fibres.size;
+        const Rows<K, const T> u(x.factor, x.n_rows, fibres), v(step.factor, x.n_rows, fibres);
+        const Rows<K, T> b(spare, x.rank), wide(spare + K * x.rank, 2 * x.rank);
+        contract_moving<T, R, K>(x, step, u.row, v.row, b.row, wide.row);
+        for (int k = 0; k < K; ++k) {
+            norm += evaluate<T, I, twice(R)>(fibres.count[k], 2 * x.rank,
+                                             run.leaves + fibres.first[k], step.lead, wide[k],
+                                             static_cast<T*>(nullptr));
+        }
+    });
+    return norm;
+}
+
 template <class T, class I, int R>
 double normal(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
               const Gradient<T>& sums, T* spare) {
@@ -843,11 +872,7 @@ double normal(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
         const Rows<K, const T> u(x.factor, x.n_rows, fibres), v(step.factor, x.n_rows, fibres);
         const Rows<K, T> b(spare, x.rank), acc(spare + K * x.rank, x.rank),
             wide(spare + 2 * K * x.rank, 2 * x.rank);
-        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, x.block, b.row);
-        contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, step.block, wide.row);
-        contract_rows<T, R, true, K>(x.n_rows, x.rank, v.row, x.block, wide.row);
-        for (int k = 0; k < K; ++k)
-            for (int64_t i = 0; i < x.rank; ++i) wide[k][x.rank + i] = b[k][i];
+        contract_moving<T, R, K>(x, step, u.row, v.row, b.row, wide.row);
         for (int k = 0; k < K; ++k) {
             norm += pull_wide<T, I, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
                                        step.lead, wide[k], b[k], acc[k], sums.lead);
@@ -863,7 +888,7 @@ template <class T, class I, int R>
 constexpr Loops<T, I> table() {
     return {evaluate<T, I, R>, pull<T, I, R>,   gather<T, I, R>,   scatter<T, I, R>,
             contract<T, R>,    fold<T, R>,      values<T, I, R>,   pullback<T, I, R>,
-            normal<T, I, R>};
+            tangent<T, I, R>,  normal<T, I, R>};
 }
 
 // Ranks from 1 to R on their own.

@@ -86,9 +86,12 @@ struct Loops {
     double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
-    // Values of a tangent vector to a branch, and their pull-back through it. The vector is the
-    // derivative of the branch as its three parts move by those of `step`, whose lead rows are
-    // twice as long: those of x and what they move by. `spare` holds four times group_size rows.
+    // Squared norm of the values of a tangent vector to a branch, the derivative of the branch as
+    // its three parts move by those of `step`. The lead rows of `step` are twice as long: those of
+    // x and what they move by. `spare` holds four times group_size rows.
+    double (*tangent)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step, T* spare);
+
+    // The same, and the values pulled back through the branch.
     double (*normal)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
                      const Gradient<T>& sums, T* spare);
 };

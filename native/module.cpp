@@ -370,15 +370,14 @@ nb::object tucker_pullback_of(nb::sequence nodes, nb::sequence starts, nb::objec
     });
 }
 
-nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
-                            nb::object core, nb::sequence factors, nb::object step_core,
-                            nb::sequence step_factors, int64_t threads) {
-    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
-        using T = decltype(type);
-        using I = decltype(index);
-        const TuckerArguments<T> x(core, factors);
-        const TuckerArguments<T> step(step_core, step_factors, "step_core", "step_factors");
-        const TreeArguments<I> at(nodes, starts, leaves, x.tensor);
+// A tensor and what its core and factors move by.
+template <class T>
+struct TangentArguments {
+    TuckerArguments<T> x, step;
+
+    TangentArguments(nb::handle core, nb::sequence factors, nb::handle step_core,
+                     nb::sequence step_factors)
+        : x(core, factors), step(step_core, step_factors, "step_core", "step_factors") {
         expect(step.factors.size() == x.factors.size(),
                "step_factors must be as many as factors, " + std::to_string(x.factors.size()) +
                    ", got " + std::to_string(step.factors.size()));
@@ -388,12 +387,42 @@ nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object 
                    numbered("step_factors", k) + " must have the shape of " +
                        numbered("factors", k));
         }
+    }
+};
+
+nb::object tangent_energy_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
+                             nb::object core, nb::sequence factors, nb::object step_core,
+                             nb::sequence step_factors, int64_t threads) {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const TangentArguments<T> in(core, factors, step_core, step_factors);
+        const TreeArguments<I> at(nodes, starts, leaves, in.x.tensor);
         expect_threads(threads);
-        const GradientArrays<T> gradient(core, x.tensor);
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = tucker_pullback<T, I>({Task::normal, at.tree, x.tensor, step.tensor},
+            square = tucker_values<T, I>({Task::tangent, at.tree, in.x.tensor, in.step.tensor},
+                                         threads);
+        }
+        return nb::float_(square);
+    });
+}
+
+nb::object tucker_normal_of(nb::sequence nodes, nb::sequence starts, nb::object leaves,
+                            nb::object core, nb::sequence factors, nb::object step_core,
+                            nb::sequence step_factors, int64_t threads) {
+    return dispatch(core, "core", leaves, [&](auto type, auto index) -> nb::object {
+        using T = decltype(type);
+        using I = decltype(index);
+        const TangentArguments<T> in(core, factors, step_core, step_factors);
+        const TreeArguments<I> at(nodes, starts, leaves, in.x.tensor);
+        expect_threads(threads);
+        const GradientArrays<T> gradient(core, in.x.tensor);
+        double square = 0;
+        {
+            const nb::gil_scoped_release release;
+            square = tucker_pullback<T, I>({Task::normal, at.tree, in.x.tensor, in.step.tensor},
                                            gradient.sums, threads);
         }
         return nb::make_tuple(square, gradient.core.array, gradient.factors);
@@ -765,6 +794,9 @@ NB_MODULE(_native, m) {
     m.def("tucker_pullback", tucker_pullback_of, "nodes"_a, "starts"_a, "leaves"_a, "y"_a,
           "core"_a, "factors"_a, "want_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
           "Squared residual norm, and the pull-back of the residual through core and factors.");
+    m.def("tangent_energy", tangent_energy_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
+          "factors"_a, "step_core"_a, "step_factors"_a, "threads"_a = 1,
+          "Squared norm of the values of a tangent vector to a Tucker tensor.");
     m.def("tucker_normal", tucker_normal_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
           "factors"_a, "step_core"_a, "step_factors"_a, "threads"_a = 1,
           "Squared norm and pull-back of the values of a tangent vector, as the reference says.");

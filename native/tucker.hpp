@@ -91,6 +91,7 @@ struct Sums {
 // What a walk does at the entries.
 enum class Task {
     values,    // values of x, written out or, without a place for them, their squared norm
+    tangent,   // the squared norm of the values of a tangent vector to x
     residual,  // y less the values of x, pulled back through x
     data,      // y, pulled back through x
     normal,    // values of a tangent vector to x, pulled back through x
@@ -101,8 +102,8 @@ struct Job {
     Task task;
     Tree<I> tree;
     TuckerTensor<T> x;
-    // The tangent vector of Task::normal: the derivative of x as core and factors move by these.
-    // The rows of its last factor follow those of x in `lead_rows`.
+    // The tangent vector: the derivative of x as core and factors move by these. The rows of its
+    // last factor follow those of x in `lead_rows`.
     TuckerTensor<T> step = {};
     const T* lead_rows = nullptr;
     Values<T> y = {};  // for Task::residual and Task::data
@@ -122,7 +123,7 @@ public:
             loops_.push_back(pick_loops<T, I>(rest));
             blocks_.emplace_back(group_size * rest);
             gathered_.emplace_back(group_size * rest);
-            if (job.task == Task::normal) step_blocks_.emplace_back(group_size * rest);
+            if (job.step.core) step_blocks_.emplace_back(group_size * rest);
         }
         spare_.emplace_back(4 * group_size * job.x.factors.back().rank);
     }
@@ -203,9 +204,14 @@ private:
             square_ += loops.values(run, x, out, spare);
             return;
         }
+        Branch<T> moved{};
+        if (step) moved = {step, job_.step.factors[l].data, job_.lead_rows, n_rows, rank};
+        if (job_.task == Task::tangent) {
+            square_ += loops.tangent(run, x, moved, spare);
+            return;
+        }
         const Gradient<T> sums{up, factor_sums(l), sums_.factors.back()};
         if (job_.task == Task::normal) {
-            const Branch<T> moved{step, job_.step.factors[l].data, job_.lead_rows, n_rows, rank};
             square_ += loops.normal(run, x, moved, sums, spare);
         } else {
             const T* const y = y_.read(run.first, run.last);
@@ -333,23 +339,33 @@ struct Layout {
     }
 };
 
-// Tensors, and places for sums, in a layout with room.
-template <class T>
-class Roomy {
+// A job in a layout with room where that pays, and with the lead rows of a tangent vector.
+template <class T, class I>
+class Prepared {
 public:
-    explicit Roomy(const TuckerTensor<T>& x) : tight_(x), roomy_(tight_.with_room()) {}
-
-    TuckerTensor<T> copy(const TuckerTensor<T>& x) {
-        TuckerTensor<T> out = x;
-        const size_t last = x.factors.size() - 1;
-        out.core = copy(x.core, tight_.core, roomy_.core);
-        out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
-        out.factors[last - 1].rank = roomy_.next.width;
-        out.factors[last].data = copy(x.factors[last].data, tight_.lead, roomy_.lead);
-        out.factors[last].rank = roomy_.lead.width;
-        return out;
+    explicit Prepared(const Job<T, I>& given)
+        : job(given), tight_(given.x), roomy_(tight_.with_room()) {
+        const Level& fibres = given.tree.fibres();
+        const int64_t n_entries = fibres.starts[fibres.n_nodes];
+        // copying the lead factor must be little beside the work at the entries
+        if (n_entries < 16 * tight_.lead.n_rows) roomy_ = tight_;
+        if (has_room()) {
+            job.x = with_room(given.x);
+            if (given.step.core) job.step = with_room(given.step);
+        }
+        if (given.step.core) {  // side by side, because two streams of rows would be slower
+            const Factor<T>&u = job.x.factors.back(), &v = job.step.factors.back();
+            const Blocks one{u.n_rows, 1, u.rank}, two{u.n_rows, 2, u.rank};
+            T* const rows = zeros(two.size());
+            copy_blocks(u.data, one, rows, two);
+            copy_blocks(v.data, one, rows + u.rank, two);
+            job.lead_rows = rows;
+        }
     }
 
+    bool has_room() const { return roomy_.lead.width != tight_.lead.width; }
+
+    // Places to sum in.
     Sums<T> places(const Sums<T>& sums) {
         Sums<T> out = sums;
         const size_t last = sums.factors.size() - 1;
@@ -359,17 +375,15 @@ public:
         return out;
     }
 
-    void take(const Sums<T>& from, const Sums<T>& to) const {
-        const size_t last = to.factors.size() - 1;
-        copy_blocks(from.core, roomy_.core, to.core, tight_.core);
-        copy_blocks(from.factors[last - 1], roomy_.next, to.factors[last - 1], tight_.next);
-        copy_blocks(from.factors[last], roomy_.lead, to.factors[last], tight_.lead);
+    // Bring the sums from there to where they belong.
+    void take(const Sums<T>& places, const Sums<T>& sums) const {
+        const size_t last = sums.factors.size() - 1;
+        copy_blocks(places.core, roomy_.core, sums.core, tight_.core);
+        copy_blocks(places.factors[last - 1], roomy_.next, sums.factors[last - 1], tight_.next);
+        copy_blocks(places.factors[last], roomy_.lead, sums.factors[last], tight_.lead);
     }
 
-    // Whether there is more room than before, and entries enough to be worth the copies.
-    bool pays(int64_t n_entries) const {
-        return roomy_.lead.width != tight_.lead.width && n_entries >= 16 * tight_.lead.n_rows;
-    }
+    Job<T, I> job;
 
 private:
     T* zeros(int64_t size) { return buffers_.emplace_back(size).data(); }
@@ -380,43 +394,35 @@ private:
         return to;
     }
 
+    TuckerTensor<T> with_room(const TuckerTensor<T>& x) {
+        TuckerTensor<T> out = x;
+        const size_t last = x.factors.size() - 1;
+        out.core = copy(x.core, tight_.core, roomy_.core);
+        out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
+        out.factors[last - 1].rank = roomy_.next.width;
+        out.factors[last].data = copy(x.factors[last].data, tight_.lead, roomy_.lead);
+        out.factors[last].rank = roomy_.lead.width;
+        return out;
+    }
+
     Layout<T> tight_, roomy_;
     std::vector<Buffer<T>> buffers_;
 };
 
+// Values of x written to job.out, or their squared norm, or that of a tangent vector.
 template <class T, class I>
-int64_t n_entries(const Job<T, I>& job) {
-    const Level& fibres = job.tree.fibres();
-    return fibres.starts[fibres.n_nodes];
-}
-
-// Values written to job.out, or their squared norm.
-template <class T, class I>
-double tucker_values(Job<T, I> job, int64_t threads) {
-    Roomy<T> room(job.x);
-    if (room.pays(n_entries(job))) job.x = room.copy(job.x);
-    return walk_values(job, threads);
+double tucker_values(const Job<T, I>& job, int64_t threads) {
+    return walk_values(Prepared<T, I>(job).job, threads);
 }
 
 // The sums come zeroed. Returns the squared norm of what was pulled back.
 template <class T, class I>
-double tucker_pullback(Job<T, I> job, const Sums<T>& sums, int64_t threads) {
-    Roomy<T> room(job.x);
-    const bool is_roomy = room.pays(n_entries(job));
-    const Sums<T> places = is_roomy ? room.places(sums) : sums;
-    if (is_roomy) job.x = room.copy(job.x);
-    if (is_roomy && job.task == Task::normal) job.step = room.copy(job.step);
-
-    const Factor<T>& lead = job.x.factors.back();
-    Buffer<T> lead_rows(job.task == Task::normal ? 2 * lead.size() : 0);
-    if (job.task == Task::normal) {  // u and v side by side: one stream of memory, not two
-        const Blocks one{lead.n_rows, 1, lead.rank}, two{lead.n_rows, 2, lead.rank};
-        copy_blocks(lead.data, one, lead_rows.data(), two);
-        copy_blocks(job.step.factors.back().data, one, lead_rows.data() + lead.rank, two);
-        job.lead_rows = lead_rows.data();
-    }
-    const double square = walk_pullback(job, places, threads);
-    if (is_roomy) room.take(places, sums);
+double tucker_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads) {
+    Prepared<T, I> prepared(job);
+    if (!prepared.has_room()) return walk_pullback(prepared.job, sums, threads);
+    const Sums<T> places = prepared.places(sums);
+    const double square = walk_pullback(prepared.job, places, threads);
+    prepared.take(places, sums);
     return square;
 }
 

@@ -98,14 +98,19 @@ class Case:
     def tucker_energy(self, module: Any, **options: Any) -> list[Any]:
         return [module.tucker_energy(*self.tree, self.core, self.factors, **options)]
 
-    def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
-        rng = np.random.default_rng(5)
-        dtype = self.core.dtype.name
+    @property
+    def moving(self) -> tuple[Array, list[Array], Array, list[Array]]:
+        """The tensor and what it moves by."""
+        rng, dtype = np.random.default_rng(5), self.core.dtype.name
         step_core = random_values(rng, self.core.shape, dtype)
-        step = [random_values(rng, u.shape, dtype) for u in self.factors]
-        square, core, factors = module.tucker_normal(
-            *self.tree, self.core, self.factors, step_core, step, **options
-        )
+        step_factors = [random_values(rng, u.shape, dtype) for u in self.factors]
+        return self.core, self.factors, step_core, step_factors
+
+    def tangent_energy(self, module: Any, **options: Any) -> list[Any]:
+        return [module.tangent_energy(*self.tree, *self.moving, **options)]
+
+    def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
+        square, core, factors = module.tucker_normal(*self.tree, *self.moving, **options)
         return [square, core, *factors]
 
     def tucker_pullback(self, module: Any, **options: Any) -> list[Any]:
@@ -149,6 +154,7 @@ class Case:
 RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_values,
     Case.tucker_energy,
+    Case.tangent_energy,
     Case.tucker_normal,
     Case.tucker_pullback,
     Case.tucker_pull,
@@ -644,7 +650,7 @@ def test_indices_split_as_the_reference_splits(seed: int, d: int, bad: bool, nar
         assert all(column.dtype == np.uint32 for column in columns)
 
 
-NORMAL_MISTAKES: list[tuple[dict[str, Any], str]] = [
+TANGENT_MISTAKES: list[tuple[dict[str, Any], str]] = [
     (
         {"step_factors": lambda c: [np.hstack([u, u]) for u in c.factors]},
         r"step_factors\[0\] must have 2 columns, got 4",
@@ -662,8 +668,9 @@ NORMAL_MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @needs_native
-@pytest.mark.parametrize(("change", "message"), NORMAL_MISTAKES)
-def test_normal_mistakes(change: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("kernel", ["tucker_normal", "tangent_energy"])
+@pytest.mark.parametrize(("change", "message"), TANGENT_MISTAKES)
+def test_tangent_mistakes(change: dict[str, Any], message: str, kernel: str) -> None:
     from tensormend.kernels import _native
 
     case = small_case()
@@ -675,7 +682,7 @@ def test_normal_mistakes(change: dict[str, Any], message: str) -> None:
     }
     arguments |= {name: make(case) for name, make in change.items()}
     with pytest.raises(ValueError, match=message):
-        _native.tucker_normal(*case.tree, **arguments)
+        getattr(_native, kernel)(*case.tree, **arguments)
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_columns=st.integers(2, 5), n_rows=st.integers(1, 400))

@@ -36,6 +36,7 @@ __all__ = [
     "sort_entries",
     "split_indices",
     "survey",
+    "tangent_energy",
     "thread_count",
     "tucker_energy",
     "tucker_normal",
@@ -48,6 +49,7 @@ tucker_values = active.tucker_values
 tucker_energy = active.tucker_energy
 tucker_pullback = active.tucker_pullback
 tucker_normal = active.tucker_normal
+tangent_energy = active.tangent_energy
 mode_values = active.mode_values
 mode_energy = active.mode_energy
 mode_pass = active.mode_pass

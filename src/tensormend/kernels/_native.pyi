@@ -21,6 +21,16 @@ def tucker_energy(
     factors: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
+def tangent_energy(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    step_core: Array,
+    step_factors: Sequence[Array],
+    threads: int = 1,
+) -> float: ...
 def tucker_normal(
     nodes: Sequence[Array],
     starts: Sequence[Array],

@@ -33,6 +33,7 @@ __all__ = [
     "sort_entries",
     "split_indices",
     "survey",
+    "tangent_energy",
     "tucker_energy",
     "tucker_normal",
     "tucker_pullback",
@@ -100,6 +101,40 @@ def _square(values: Array) -> float:
     return float(np.vdot(values, values).real)
 
 
+def tangent_energy(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    step_core: Array,
+    step_factors: Sequence[Array],
+    threads: int = 1,  # noqa: ARG001
+) -> float:
+    """Squared norm of the values of a tangent vector.
+
+    The vector is the derivative of the tensor as its core moves by ``step_core`` and its factors
+    by ``step_factors``.
+    """
+    return _square(_tangent_values(nodes, starts, leaves, core, factors, step_core, step_factors))
+
+
+def _tangent_values(
+    nodes: Sequence[Array],
+    starts: Sequence[Array],
+    leaves: Array,
+    core: Array,
+    factors: Sequence[Array],
+    step_core: Array,
+    step_factors: Sequence[Array],
+) -> Array:
+    values = tucker_values(nodes, starts, leaves, step_core, factors)
+    for k, step in enumerate(step_factors):
+        moved = [*factors[:k], step, *factors[k + 1 :]]
+        values = values + tucker_values(nodes, starts, leaves, core, moved)
+    return values
+
+
 def tucker_normal(
     nodes: Sequence[Array],
     starts: Sequence[Array],
@@ -108,18 +143,14 @@ def tucker_normal(
     factors: Sequence[Array],
     step_core: Array,
     step_factors: Sequence[Array],
-    threads: int = 1,
+    threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array]]:
-    """Squared norm and pull-back of the values of a tangent vector.
+    """Squared norm and pull-back of the values of a tangent vector, see `tangent_energy`.
 
-    The vector is the derivative of the tensor as its core moves by ``step_core`` and its factors
-    by ``step_factors``. Returns what `tucker_pullback` does for ``y`` the values of the vector and
-    without ``subtract``.
+    Returns what `tucker_pullback` does for ``y`` the values of the vector and without
+    ``subtract``.
     """
-    parts = [(step_core, list(factors))]
-    for k, step in enumerate(step_factors):
-        parts.append((core, [*factors[:k], step, *factors[k + 1 :]]))
-    y: Array = np.sum([tucker_values(nodes, starts, leaves, *part) for part in parts], axis=0)
+    y = _tangent_values(nodes, starts, leaves, core, factors, step_core, step_factors)
     square, into_core, into_factors, _ = tucker_pullback(
         nodes, starts, leaves, y, core, factors, subtract=False
     )

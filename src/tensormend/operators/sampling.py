@@ -274,24 +274,23 @@ class Sampling(Operator):
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
         """Measure a tangent vector without keeping the measurements."""
         if isinstance(tangent, TuckerTangent):
-            return self.energy(tangent.as_tucker())
-        f, _ = self.fibres.along(tangent.mode)
-        panels = _panels(tangent)
-        square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
+            square = kernels.tangent_energy(*self._moving(tangent), self.threads)
+        else:
+            f, _ = self.fibres.along(tangent.mode)
+            panels = _panels(tangent)
+            square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
         return float(self.scale**2 * square)
 
     def normal(self, tangent: TuckerTangent) -> Pullback:
         """Measure a tangent vector and pull it back in one pass, keeping no measurement."""
-        f = self.fibres
-        square, core, gradients = kernels.tucker_normal(
-            f.nodes,
-            f.starts,
-            f.leaves,
-            *_tree_order(tangent.point, f.modes),
-            *_tree_order(tangent, f.modes),
-            self.threads,
-        )
+        square, core, gradients = kernels.tucker_normal(*self._moving(tangent), self.threads)
         return self._in_mode_order(square, core, gradients, None)
+
+    def _moving(self, tangent: TuckerTangent) -> tuple[Any, ...]:
+        """Tree, tensor, and what the tensor moves by, as the kernels take them."""
+        f = self.fibres
+        x, step = _tree_order(tangent.point, f.modes), _tree_order(tangent, f.modes)
+        return f.nodes, f.starts, f.leaves, *x, *step
 
     def _lead_fibres(self, mode: int, values: Array) -> tuple[Fibres, Array]:
         fibres, permutation = self.fibres.along(mode)
