@@ -902,8 +902,7 @@ Loops<T, I> up_to(int64_t rank) {
     }
 }
 
-// Longer rows, those of real numbers only: whole numbers of strips up to R on their own, others
-// strip by strip.
+// Longer rows of real numbers: whole numbers of strips, up to R of these numbers, on their own.
 template <class T, class I, int R>
 Loops<T, I> whole_strips(int64_t rank) {
     if (rank == R) return table<T, I, R>();
@@ -914,6 +913,7 @@ Loops<T, I> whole_strips(int64_t rank) {
     }
 }
 
+// Others strip by strip, by what these leave.
 template <class T, class I, int M>
 Loops<T, I> in_strips(int64_t rank) {
     if (rank % strip == M) return table<T, I, -M>();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace tensormend {
 
@@ -88,10 +89,11 @@ struct Loops {
 
     // Squared norm of the values of a tangent vector to a branch, the derivative of the branch as
     // its three parts move by those of `step`. The lead rows of `step` are twice as long: those of
-    // x and what they move by. `spare` holds four times group_size rows.
+    // x and what they move by. `spare` holds three times group_size rows.
     double (*tangent)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step, T* spare);
 
-    // The same, and the values pulled back through the branch.
+    // The same, and the values pulled back through the branch. `spare` holds four times group_size
+    // rows.
     double (*normal)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
                      const Gradient<T>& sums, T* spare);
 };
@@ -111,8 +113,10 @@ int64_t roomy_rank(int64_t rank);
 }  // namespace avx2
 
 #ifdef TENSORMEND_HAS_AVX2
+// Where TENSORMEND_BASELINE is set, the loops for any machine are used, so that they can be tested.
 inline bool has_avx2() {
-    static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                            !std::getenv("TENSORMEND_BASELINE");
     return has;
 }
 #endif

@@ -247,6 +247,7 @@ struct TuckerArguments {
                                         std::to_string(factors.size()));
         tensor.core = core.data();
         for (size_t k = 0; k < factors.size(); ++k) {
+            expect(core.shape(k) >= 1, std::string(core_name) + " must not be empty");
             expect_rows(factors[k], core.shape(k), numbered(factors_name, k));
             tensor.factors.push_back({factors[k].data(), factors[k].shape(0), core.shape(k)});
         }

@@ -121,8 +121,9 @@ public:
             const int64_t rest = job.x.rest(l);
             rests_.push_back(rest);
             loops_.push_back(pick_loops<T, I>(rest));
+            if (l + 1 == n_levels) break;  // fibres use the spare rows
             blocks_.emplace_back(group_size * rest);
-            gathered_.emplace_back(group_size * rest);
+            if (sums.core) gathered_.emplace_back(group_size * rest);
             if (job.step.core) step_blocks_.emplace_back(group_size * rest);
         }
         spare_.emplace_back(4 * group_size * job.x.factors.back().rank);
@@ -147,17 +148,20 @@ private:
         for (; begin < end; begin += group_size) {
             const int64_t count = std::min<int64_t>(group_size, end - begin);
             const T *u[group_size], *moves[group_size] = {};
-            T *below[group_size], *step_below[group_size] = {}, *acc[group_size],
-                *grad[group_size] = {};
+            T *below[group_size], *step_below[group_size] = {};
+            T *acc[group_size] = {}, *grad[group_size] = {};
             for (int64_t k = 0; k < count; ++k) {
                 const int64_t row = int64_t(level.nodes[begin + k]) * rank;
                 u[k] = job_.x.factors[l].data + row;
                 below[k] = blocks_[l].data() + k * rest;
-                acc[k] = gathered_[l].data() + k * rest;
-                if (up) grad[k] = factor_sums(l) + row;
-                if (!step) continue;
-                moves[k] = job_.step.factors[l].data + row;
-                step_below[k] = step_blocks_[l].data() + k * rest;
+                if (up) {
+                    acc[k] = gathered_[l].data() + k * rest;
+                    grad[k] = factor_sums(l) + row;
+                }
+                if (step) {
+                    moves[k] = job_.step.factors[l].data + row;
+                    step_below[k] = step_blocks_[l].data() + k * rest;
+                }
             }
             loops.contract(count, rank, rest, u, block, below, false);
             if (step) {
@@ -168,7 +172,7 @@ private:
             for (int64_t k = 0; k < count; ++k) {
                 visit(l + 1, std::max(level.starts[begin + k], span_.begin[l + 1]),
                       std::min(level.starts[begin + k + 1], span_.end[l + 1]), below[k],
-                      step_below[k], up ? acc[k] : nullptr);
+                      step_below[k], acc[k]);
             }
             if (up) loops.fold(count, rank, rest, u, block, acc, grad, up);
         }
@@ -347,8 +351,9 @@ public:
         : job(given), tight_(given.x), roomy_(tight_.with_room()) {
         const Level& fibres = given.tree.fibres();
         const int64_t n_entries = fibres.starts[fibres.n_nodes];
-        // copying the lead factor must be little beside the work at the entries
-        if (n_entries < 16 * tight_.lead.n_rows) roomy_ = tight_;
+        // copying factors must be little beside the work at the entries
+        const int64_t n_rows = std::max(tight_.lead.n_rows, widens_next() ? tight_.next.n_rows : 0);
+        if (n_entries < 16 * n_rows) roomy_ = tight_;
         if (has_room()) {
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);
@@ -370,7 +375,7 @@ public:
         Sums<T> out = sums;
         const size_t last = sums.factors.size() - 1;
         out.core = zeros(roomy_.core.size());
-        out.factors[last - 1] = zeros(roomy_.next.size());
+        if (widens_next()) out.factors[last - 1] = zeros(roomy_.next.size());
         out.factors[last] = zeros(roomy_.lead.size());
         return out;
     }
@@ -379,13 +384,16 @@ public:
     void take(const Sums<T>& places, const Sums<T>& sums) const {
         const size_t last = sums.factors.size() - 1;
         copy_blocks(places.core, roomy_.core, sums.core, tight_.core);
-        copy_blocks(places.factors[last - 1], roomy_.next, sums.factors[last - 1], tight_.next);
+        if (widens_next())
+            copy_blocks(places.factors[last - 1], roomy_.next, sums.factors[last - 1], tight_.next);
         copy_blocks(places.factors[last], roomy_.lead, sums.factors[last], tight_.lead);
     }
 
     Job<T, I> job;
 
 private:
+    bool widens_next() const { return roomy_.next.width != tight_.next.width; }
+
     T* zeros(int64_t size) { return buffers_.emplace_back(size).data(); }
 
     const T* copy(const T* from, const Blocks& tight, const Blocks& roomy) {
@@ -398,8 +406,10 @@ private:
         TuckerTensor<T> out = x;
         const size_t last = x.factors.size() - 1;
         out.core = copy(x.core, tight_.core, roomy_.core);
-        out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
-        out.factors[last - 1].rank = roomy_.next.width;
+        if (widens_next()) {
+            out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
+            out.factors[last - 1].rank = roomy_.next.width;
+        }
         out.factors[last].data = copy(x.factors[last].data, tight_.lead, roomy_.lead);
         out.factors[last].rank = roomy_.lead.width;
         return out;

@@ -4,9 +4,10 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,7 @@ RUNS: list[Callable[..., list[Any]]] = [
 ]
 HYPERSPARSE_RUNS = [
     Case.tucker_values,
+    Case.tangent_energy,
     Case.tucker_normal,
     Case.tucker_pullback,
     Case.tucker_pull,
@@ -184,7 +186,7 @@ WITH_VALUES = [
 
 @st.composite
 def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 42) -> Case:
-    order = draw(st.integers(2, 5))
+    order = draw(st.integers(2, 6))
     shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=order, max_size=order)))
     ranks = [draw(st.integers(1, 4)) for _ in shape]
     lead = draw(st.integers(0, order - 1))
@@ -210,11 +212,11 @@ def assert_close(found: list[Any], expected: list[Any], dtype: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=ROUNDINGS * eps * scale)
 
 
-def many_entries(dtype: str, lead: int = -1, rank: int = 5) -> Case:
+def many_entries(dtype: str, lead: int = -1, ranks: tuple[int, ...] = (3, 4, 5)) -> Case:
     shape, size = (60, 70, 80), 200_000
     flat = np.random.default_rng(1).choice(math.prod(shape), size, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
-    return Case.draw(shape, (3, rank, 4) if lead == 1 else (3, 4, rank), indices, dtype, lead)
+    return Case.draw(shape, ranks, indices, dtype, lead)
 
 
 def skewed(dtype: str) -> Case:
@@ -245,6 +247,10 @@ def test_native_matches_reference(run: Callable[..., list[Any]], case: Case) -> 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("other", [0, 1])
 def test_every_rank_matches_reference(dtype: str, other: int) -> None:
+    check_ranks((*range(1, 36), 39, 40, 41, 48, 55, 64, 65, 71), dtype, other)
+
+
+def check_ranks(ranks: Sequence[int], dtype: str, other: int) -> None:
     # Loops are compiled for each rank, and apart for square blocks of the core; some ranks are
     # filled up to the next one with better loops. Eleven nodes, and as many fibres below every one,
     # make whole groups of them and a rest.
@@ -253,7 +259,7 @@ def test_every_rank_matches_reference(dtype: str, other: int) -> None:
     shape = (11, 11, 12)
     flat = np.random.default_rng(4).choice(math.prod(shape), 700, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
-    for rank in (*range(1, 36), 39, 40, 41, 48, 55, 64, 65, 71):
+    for rank in ranks:
         case = Case.draw(shape, (rank + other, rank + other, rank), indices, dtype, lead=2)
         for run in RUNS:
             assert_close(run(case, _native), run(case, reference), case.y.dtype)
@@ -281,7 +287,44 @@ def test_threads_do_not_change_a_bit_hypersparse(run: Callable[..., list[Any]], 
 @pytest.mark.parametrize("rank", [1, 5, 7, 16, 32, 35, 66])
 def test_threads_do_not_change_a_bit_other_lead(rank: int) -> None:
     for run in RUNS:
-        check_threads(many_entries("float64", lead=1, rank=rank), run)
+        check_threads(many_entries("float64", lead=1, ranks=(3, rank, 4)), run)
+
+
+@needs_native
+@pytest.mark.parametrize("ranks", [(3, 7, 7), (3, 6, 7), (2, 39, 39)])
+@pytest.mark.parametrize("compact", [False, True])
+def test_ranks_filled_up_do_not_change_a_bit(ranks: tuple[int, ...], compact: bool) -> None:
+    case = many_entries("float64", ranks=ranks)
+    if compact:
+        case = replace(case, y=case.y.astype(np.float32))
+    for run in RUNS:
+        if not compact or run in WITH_VALUES:
+            check_threads(case, run)
+
+
+@needs_native
+@pytest.mark.parametrize("rank", [(7, 7), (4, 7), (35, 35)])
+def test_filled_up_matrices_match_reference(rank: tuple[int, int]) -> None:
+    from tensormend.kernels import _native
+
+    indices = np.stack(np.unravel_index(np.arange(0, 3000, 2), (100, 30)), axis=1)
+    case = Case.draw((100, 30), rank, indices, "float64")
+    for run in RUNS:
+        assert_close(run(case, _native), run(case, reference), case.y.dtype)
+
+
+@needs_native
+def test_loops_for_any_machine_match_reference() -> None:
+    # they are picked once, when the first kernel runs, so they need a process of their own
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_kernels as t\n"
+        "for dtype in t.DTYPES:\n"
+        "    for other in (0, 1):\n"
+        "        t.check_ranks((*range(1, 10), 15, 31, 39, 66), dtype, other)\n"
+    )
+    environment = {**os.environ, "TENSORMEND_BASELINE": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)  # noqa: S603
 
 
 @needs_native
@@ -298,7 +341,7 @@ def check_threads(case: Case, run: Callable[..., list[Any]]) -> None:
     from tensormend.kernels import _native
 
     first = run(case, _native, threads=THREADS[0])
-    assert_close(first, run(case, reference), case.y.dtype)
+    assert_close(first, run(case, reference), case.core.dtype)
     for threads in THREADS[1:]:
         for a, b in zip(first, run(case, _native, threads=threads), strict=True):
             assert np.array_equal(a, b)
@@ -656,6 +699,10 @@ TANGENT_MISTAKES: list[tuple[dict[str, Any], str]] = [
         r"step_factors\[0\] must have 2 columns, got 4",
     ),
     ({"step_factors": lambda c: c.factors[:2]}, "step_core must have 2 dimensions, got 3"),
+    (
+        {"step_core": lambda c: c.core[:0], "step_factors": lambda c: c.factors},
+        "step_core must not be empty",
+    ),
     (
         {"step_factors": lambda c: [u[:-1] for u in c.factors]},
         r"step_factors\[0\] must have the shape of factors\[0\]",

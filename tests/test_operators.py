@@ -8,6 +8,7 @@ import pytest
 import tensormend as tm
 from cases import DTYPES, OPERATORS, SHAPES
 from tensormend.errors import InputError, MemoryLimitError
+from tensormend.manifold import TuckerTangent
 from tensormend.testing import ConformanceError, check_operator
 
 
@@ -123,3 +124,12 @@ def test_large_dense_adjoints_are_refused() -> None:
         operator.adjoint(np.ones(1))
     with pytest.raises(MemoryLimitError, match="measurement matrix"):
         tm.Matrix.gaussian((1000, 1000, 1000), 100)
+
+
+@pytest.mark.parametrize("name", ["tangent_energy", "normal"])
+def test_tangent_vectors_of_another_shape_are_refused(name: str) -> None:
+    operator = tm.Sampling((6, 7, 8), [[5, 6, 7], [0, 1, 2]])
+    x = tm.thosvd(np.ones((6, 7, 4)), 1)
+    tangent = TuckerTangent.project(x, np.ones((6, 7, 4)))
+    with pytest.raises(InputError, match="measures tensors of shape"):
+        getattr(operator, name)(tangent)

@@ -39,7 +39,7 @@ MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL = 64, 16384, 2**28  # how the kernels cut a p
 
 # time in the nanoseconds of the model in `fibres`, scaled to the machine by `measure_speed`
 START_PASSES = 25
-WIDE = 1.4  # of a pass, as many run at twice the rank
+WIDE = 1.4  # of a pass, as many measure a tangent vector
 DIGIT = 2 * SORT  # of an index, to sort an entry and find its place
 FACTOR_ENTRY = 10.0  # of small dense algebra, a pass
 CACHE, MISS, WORST_MISS = 2**20, 25.0, 100.0  # a row out of cache, by doublings of the panel

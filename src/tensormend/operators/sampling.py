@@ -288,6 +288,7 @@ class Sampling(Operator):
 
     def _moving(self, tangent: TuckerTangent) -> tuple[Any, ...]:
         """Tree, tensor, and what the tensor moves by, as the kernels take them."""
+        self._check_tensor(tangent.point)
         f = self.fibres
         x, step = _tree_order(tangent.point, f.modes), _tree_order(tangent, f.modes)
         return f.nodes, f.starts, f.leaves, *x, *step
