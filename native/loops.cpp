@@ -271,17 +271,21 @@ struct Row {
             lanes[0] = start;
         else
             lanes = start;
-        return sum_row(lanes, matrix, offset);
+        return sum_row<1>(lanes, matrix, offset);
     }
 
-    INLINE Real sum_row(Vector lanes, const Real* matrix, int64_t& offset) const {
+    // The lanes so far and the products, added up to M lanes.
+    template <int M>
+    INLINE typename Lanes<Real, M>::type sum_row(Vector lanes, const Real* matrix,
+                                                 int64_t& offset) const {
         lanes += head * at(matrix, offset);
         hide(offset, lanes);
         if constexpr (W == n_lanes) {
-            return add_lanes<Real, n_lanes, 1>(lanes);
+            return add_lanes<Real, n_lanes, M>(lanes);
         } else {
             constexpr int next = decltype(tail)::n_lanes;
-            return tail.sum_row(add_lanes<Real, n_lanes, next>(lanes), matrix + n_lanes, offset);
+            return tail.template sum_row<M>(add_lanes<Real, n_lanes, next>(lanes),
+                                            matrix + n_lanes, offset);
         }
     }
 };
@@ -426,6 +430,74 @@ double evaluate(int64_t count, int64_t rank, const I* RESTRICT leaves, const T* 
     return norm;
 }
 
+#if defined(__GNUC__) && defined(__AVX2__)
+// Two entries at a time share the vectors of the number that a row has beyond whole ones and of the
+// residual. That pays for rows of one vector and a number where a fibre is long; for longer rows
+// there are too few registers.
+template <class T, int R>
+constexpr bool has_pairs = false;
+template <>
+constexpr bool has_pairs<double, 5> = true;
+constexpr int64_t long_fibre = 32;
+
+using Two = Lanes<double, 2>::type;
+using TwoInMemory = Lanes<double, 2>::in_memory;
+
+INLINE Two load_two(const double* matrix, int64_t& one, int64_t& other) {
+    Two found = {matrix[one], 0};
+    hide(one, found);
+    found[1] = matrix[other];
+    hide(other, found);
+    return found;
+}
+
+// `pull` for all pairs of entries: adds to `sum` and `norm` and returns how many entries are done.
+template <class I, int R, bool Keep>
+INLINE int64_t pull_pairs(int64_t count, const I* RESTRICT leaves, const double* RESTRICT y,
+                          const double* RESTRICT left, const double* b, const double* v,
+                          double* RESTRICT along, double* RESTRICT residual, Row<double, R>& sum,
+                          double& norm) {
+    constexpr int W = R - 1;
+    Row<double, W, thin_lanes(R, 4)> minus;
+    Row<double, W> out, one_sum, other_sum;
+    minus.load(b);
+    minus.negate();
+    out.load(v);
+    one_sum.clear();
+    other_sum.clear();
+    const Two last_minus = {-b[W], -b[W]}, last_out = {v[W], v[W]};
+    const typename decltype(minus)::Vector none{};
+    Two last_sum{}, squares{};
+    int64_t e = 0;
+    for (; e + 2 <= count; e += 2) {
+        int64_t one = int64_t(leaves[e]) * R, other = int64_t(leaves[e + 1]) * R;
+        const Two p = minus.template sum_row<2>(none, left, one);
+        const Two q = minus.template sum_row<2>(none, left, other);
+        const Two last = load_two(left + W, one, other);
+        const Two g = *reinterpret_cast<const TwoInMemory*>(y + e) + last * last_minus +
+                      Two{p[0], q[0]} + Two{p[1], q[1]};
+        if constexpr (Keep) *reinterpret_cast<TwoInMemory*>(residual + e) = g;
+        squares += g * g;
+        last_sum += g * last;
+        one_sum.add_row(g[0], left, one);
+        other_sum.add_row(g[1], left, other);
+        out.add_to_row(along, one, g[0]);
+        out.add_to_row(along, other, g[1]);
+        Two to = load_two(along + W, one, other) + g * last_out;
+        hide(one, to);
+        along[one + W] = to[0];
+        along[other + W] = to[1];
+    }
+    double row[R];
+    one_sum.add(1, other_sum);
+    one_sum.store(row);
+    row[W] = last_sum[0] + last_sum[1];
+    sum.load(row);
+    norm += squares[0] + squares[1];
+    return e;
+}
+#endif
+
 // `pull` for a rank known to the compiler, with or without the residual itself.
 template <class T, class I, int R, bool Keep>
 INLINE double pull_rows(int64_t count, const I* RESTRICT leaves, const T* RESTRICT y,
@@ -441,7 +513,14 @@ INLINE double pull_rows(int64_t count, const I* RESTRICT leaves, const T* RESTRI
     for (int c = 0; c < C; ++c) minus[c].negate();
     for (int c = 0; c < C; ++c) sum[c].clear();
     double norm = 0;
-    for (int64_t e = 0; e < count; ++e) {
+    int64_t e = 0;
+#if defined(__GNUC__) && defined(__AVX2__)
+    if constexpr (has_pairs<T, R>) {
+        if (count >= long_fibre)
+            e = pull_pairs<I, R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
+    }
+#endif
+    for (; e < count; ++e) {
         int64_t at = int64_t(leaves[e]) * W;
         Real g[C];
         for (int c = 0; c < C; ++c) {

@@ -56,8 +56,8 @@ struct Loops {
                        T* out);
 
     // With the residual g = y - left[leaves] . b: acc = sum g conj(left[leaves]) and
-    // along[leaves] += g conj(v). Returns the squared norm of g, and g itself unless `residual`
-    // is null.
+    // along[leaves] += g conj(v), no two leaves being the same. Returns the squared norm of g, and
+    // g itself unless `residual` is null.
     double (*pull)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* left,
                    const T* b, const T* v, T* acc, T* along, T* residual);
 
