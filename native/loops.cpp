@@ -89,7 +89,14 @@ INLINE typename Parts<T>::Real* reals(T* values) {
 #if defined(__GNUC__) && defined(__AVX2__)
 template <class Lanes>
 INLINE void hide(int64_t& offset, Lanes& result) {
-    asm("" : "+r"(offset), "+x"(result));
+    if constexpr (sizeof(Lanes) == 8) {
+        double bits;  // Clang has no register for two floats
+        __builtin_memcpy(&bits, &result, sizeof bits);
+        asm("" : "+r"(offset), "+x"(bits));
+        __builtin_memcpy(&result, &bits, sizeof bits);
+    } else {
+        asm("" : "+r"(offset), "+x"(result));
+    }
 }
 INLINE void hide_stored(int64_t& offset) { asm("" : "+r"(offset) : : "memory"); }
 #else
@@ -451,7 +458,7 @@ INLINE Two load_two(const double* matrix, int64_t& one, int64_t& other) {
     return found;
 }
 
-// `pull` for all pairs of entries: adds to `sum` and `norm` and returns how many entries are done.
+// `pull` for all pairs of entries: sets `sum`, adds to `norm`, returns how many entries are done.
 template <class I, int R, bool Keep>
 INLINE int64_t pull_pairs(int64_t count, const I* RESTRICT leaves, const double* RESTRICT y,
                           const double* RESTRICT left, const double* b, const double* v,
