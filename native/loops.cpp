@@ -84,8 +84,7 @@ INLINE typename Parts<T>::Real* reals(T* values) {
 // Hide from the compiler that an offset is still the same, after it was used for `result` or to
 // store something. The next use then addresses memory as base + offset within the instruction that
 // computes, where the compiler would work out addresses and load numbers in instructions of their
-// own: a quarter of the loop in `pull`. It pays where instructions that multiply and add can read
-// memory at any address.
+// own. It pays where instructions that multiply and add can read memory at any address.
 #if defined(__GNUC__) && defined(__AVX2__)
 template <class Lanes>
 INLINE void hide(int64_t& offset, Lanes& result) {

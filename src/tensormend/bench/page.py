@@ -99,11 +99,7 @@ def _describe_case(findings: Findings, case: str) -> str:
 
 def _write_sections(findings: Findings, pictures: dict[str, str], source: str) -> Iterable[str]:
     yield from _write_head(findings, source)
-    yield from ["", "## Bars", ""]
-    yield "Computed from the records of this page. tucker-riemopt can also be used as a dense"
-    yield "method, which forms every entry of the tensor: faster while the tensor is small, and"
-    yield "impossible where it is large. It is then held to the bar of the dense methods."
-    yield ""
+    yield from ["", "## Bars", "", "Computed from the records of this page.", ""]
     yield from table.show_bars(findings)
     if findings.case_names("races"):
         yield from _write_races(findings, pictures)
