@@ -88,14 +88,16 @@ INLINE typename Parts<T>::Real* reals(T* values) {
 #if defined(__GNUC__) && defined(__AVX2__)
 template <class Lanes>
 INLINE void hide(int64_t& offset, Lanes& result) {
-    if constexpr (sizeof(Lanes) == 8) {
-        double bits;  // Clang has no register for two floats
+#if defined(__clang__)
+    if constexpr (sizeof(Lanes) == 8) {  // it has no register for two floats, but for a double
+        double bits;
         __builtin_memcpy(&bits, &result, sizeof bits);
         asm("" : "+r"(offset), "+x"(bits));
         __builtin_memcpy(&result, &bits, sizeof bits);
-    } else {
-        asm("" : "+r"(offset), "+x"(result));
+        return;
     }
+#endif
+    asm("" : "+r"(offset), "+x"(result));
 }
 INLINE void hide_stored(int64_t& offset) { asm("" : "+r"(offset) : : "memory"); }
 #else
@@ -444,7 +446,7 @@ template <class T, int R>
 constexpr bool has_pairs = false;
 template <>
 constexpr bool has_pairs<double, 5> = true;
-constexpr int64_t long_fibre = 32;
+constexpr int64_t long_fibre = 24;
 
 using Two = Lanes<double, 2>::type;
 using TwoInMemory = Lanes<double, 2>::in_memory;
