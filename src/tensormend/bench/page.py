@@ -149,9 +149,9 @@ def _latest_sections(findings: Findings) -> list[Record]:
 def _write_races(findings: Findings, pictures: dict[str, str]) -> Iterable[str]:
     yield from ["", "## Races", ""]
     yield "Seconds to the true relative error that the picture shows as a line, initialization"
-    yield "included; looks at the error are kept off the clock. Contestants take turns, each in a"
-    yield "process of its own with all threads, and medians are shown. A contestant that misses the"
-    yield "accuracy is not timed."
+    yield "included; looks at the error are kept off the clock. Contestants take turns, in another"
+    yield "order every round, each in a process of its own with all threads, and medians are shown."
+    yield "A contestant that misses the accuracy is not timed."
     warm = {run["case"]["name"] for run in findings.of("run", "races") if run.get("is_warm")}
     if warm:
         yield f"In {', '.join(sorted(warm))} a run of less than a second was made twice in a row"

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensormend import kernels
 from tensormend.bench.cases import Case, save_problem
 from tensormend.bench.contestants import find_contestant
@@ -133,8 +135,10 @@ def _take_turns(
     keep_curves: bool,
 ) -> None:
     spent = dict.fromkeys(workers, 0.0)
+    rng = np.random.default_rng(0)
     for repeat in range(runner.repeats):
-        for name in list(spent):
+        # in another order every time, lest one always comes after a slow neighbour
+        for name in rng.permutation(list(spent)).tolist():
             if spent[name] > LONG:
                 continue
             answer = runner.ask(
