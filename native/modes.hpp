@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loops.hpp"
+#include "panels.hpp"
 #include "parallel.hpp"
 #include "values.hpp"
 
@@ -74,17 +75,20 @@ private:
 // Values of left @ right.T at the entries, written to `out` or, where that is null, their squared
 // norm.
 template <class T, class I>
-double mode_values(const FibreList<I>& list, const T* left, const T* right, int64_t rank, T* out,
+double mode_values(const FibreList<I>& list, const T* left, const RowsBeside<T>& right, T* out,
                    int64_t threads) {
+    const int64_t rank = right.width();
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     const auto loops = pick_loops<T, I>(rank);
     const ValueReader<T> whole{Values<T>{}};
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
+        const Buffer<T> spare(rank);
         double square = 0;
         for_pieces(list, chunks[size_t(c)], whole, [&](int64_t f, int64_t first, int64_t count) {
             square += loops.evaluate(count, rank, list.leaves + first, left,
-                                     right + list.columns[f] * rank, out ? out + first : nullptr);
+                                     right.row(list.columns[f], spare.data()),
+                                     out ? out + first : nullptr);
         });
         squares[size_t(c)] = square;
     });

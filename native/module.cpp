@@ -14,6 +14,7 @@
 
 #include "loops.hpp"
 #include "modes.hpp"
+#include "panels.hpp"
 #include "parallel.hpp"
 #include "sort.hpp"
 #include "text.hpp"
@@ -460,38 +461,133 @@ struct PanelArguments {
     int64_t rank() const { return left.shape(1); }
 };
 
+// Panels with equally many rows, kept alive while in use.
+template <class T>
+struct TallArguments {
+    std::vector<Array<T>> arrays;
+    std::vector<Panel<T>> panels;
+
+    TallArguments(nb::sequence objects, const char* name) : arrays(as_arrays<T>(objects, name, 2)) {
+        expect(!arrays.empty(), std::string(name) + " must hold at least one matrix, got none");
+        for (size_t k = 0; k < arrays.size(); ++k) {
+            expect(arrays[k].shape(0) == n_rows(), numbered(name, k) + " must have " +
+                                                       std::to_string(n_rows()) +
+                                                       " rows as the first has, got " +
+                                                       std::to_string(arrays[k].shape(0)));
+            panels.push_back({arrays[k].data(), arrays[k].shape(1)});
+        }
+    }
+    int64_t n_rows() const { return arrays[0].shape(0); }
+};
+
+// A matrix left @ right.T, the panels of `rights` standing side by side.
+template <class T>
+struct ProductArguments {
+    Array<T> left;
+    TallArguments<T> right;
+    RowsBeside<T> rows;
+
+    ProductArguments(nb::handle left_object, nb::sequence rights)
+        : left(left_object, "left", 2), right(rights, "rights"), rows(right.panels) {
+        expect(rows.width() == left.shape(1), "rights must have " +
+                                                  std::to_string(left.shape(1)) +
+                                                  " columns together, as left has, got " +
+                                                  std::to_string(rows.width()));
+    }
+};
+
 nb::object mode_values_of(nb::object columns, nb::object starts, nb::object leaves,
-                          nb::object left, nb::object right, int64_t threads) {
+                          nb::object left, nb::sequence rights, int64_t threads) {
     return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
         using I = decltype(index);
-        const PanelArguments<T> in(left, right);
-        const FibreArguments<I> at(columns, starts, leaves, in.right.shape(0));
+        const ProductArguments<T> in(left, rights);
+        const FibreArguments<I> at(columns, starts, leaves, in.right.n_rows());
         expect_threads(threads);
         const auto out = Output<T>::empty(at.leaves.shape(0));
         {
             const nb::gil_scoped_release release;
-            mode_values(at.list, in.left.data(), in.right.data(), in.rank(), out.data, threads);
+            mode_values(at.list, in.left.data(), in.rows, out.data, threads);
         }
         return out.array;
     });
 }
 
 nb::object mode_energy_of(nb::object columns, nb::object starts, nb::object leaves,
-                          nb::object left, nb::object right, int64_t threads) {
+                          nb::object left, nb::sequence rights, int64_t threads) {
     return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
         using T = decltype(type);
         using I = decltype(index);
-        const PanelArguments<T> in(left, right);
-        const FibreArguments<I> at(columns, starts, leaves, in.right.shape(0));
+        const ProductArguments<T> in(left, rights);
+        const FibreArguments<I> at(columns, starts, leaves, in.right.n_rows());
         expect_threads(threads);
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = mode_values<T>(at.list, in.left.data(), in.right.data(), in.rank(), nullptr,
-                                    threads);
+            square = mode_values<T>(at.list, in.left.data(), in.rows, nullptr, threads);
         }
         return nb::float_(square);
+    });
+}
+
+// Panels and what each is multiplied by.
+template <class T>
+struct SumArguments {
+    TallArguments<T> tall;
+    std::vector<Array<T>> matrices;
+    PanelSum<T> sum;
+
+    SumArguments(nb::sequence panels, nb::sequence weights)
+        : tall(panels, "panels"), matrices(as_arrays<T>(weights, "weights", 2)) {
+        expect(matrices.size() == tall.arrays.size(),
+               "weights must hold one matrix per panel, " + std::to_string(tall.arrays.size()) +
+                   ", got " + std::to_string(matrices.size()));
+        sum = {tall.panels, {}, tall.n_rows(), matrices[0].shape(1)};
+        for (size_t k = 0; k < matrices.size(); ++k) {
+            const std::string name = numbered("weights", k);
+            expect_rows(matrices[k], sum.rank, name);
+            expect(matrices[k].shape(0) == tall.panels[k].width,
+                   name + " must have " + std::to_string(tall.panels[k].width) +
+                       " rows, as its panel has columns, got " +
+                       std::to_string(matrices[k].shape(0)));
+            sum.weights.push_back(matrices[k].data());
+        }
+    }
+};
+
+nb::object panel_sum_of(nb::sequence panels, nb::sequence weights, int64_t threads) {
+    expect(nb::len(panels) > 0, "panels must hold at least one matrix, got none");
+    return dispatch_values(panels[0], "panels[0]", [&](auto type) -> nb::object {
+        using T = decltype(type);
+        const SumArguments<T> in(panels, weights);
+        expect_threads(threads);
+        const Output<T> out("empty", nb::make_tuple(in.sum.n_rows, in.sum.rank));
+        {
+            const nb::gil_scoped_release release;
+            panel_sum(in.sum, out.data, threads);
+        }
+        return out.array;
+    });
+}
+
+nb::object panel_gram_of(nb::sequence panels, nb::sequence weights, nb::object beside,
+                         int64_t threads) {
+    return dispatch_values(beside, "beside", [&](auto type) -> nb::object {
+        using T = decltype(type);
+        const SumArguments<T> in(panels, weights);
+        const Array<T> other(beside, "beside", 2);
+        expect(other.shape(0) == in.sum.n_rows, "beside must have " +
+                                                    std::to_string(in.sum.n_rows) +
+                                                    " rows, as the panels have, got " +
+                                                    std::to_string(other.shape(0)));
+        expect_threads(threads);
+        const int64_t rank = in.sum.rank + other.shape(1);
+        const auto out = Output<T>::zeros(rank, rank);
+        {
+            const nb::gil_scoped_release release;
+            panel_gram<T>(in.sum, {other.data(), other.shape(1)}, out.data, threads);
+        }
+        return out.array;
     });
 }
 
@@ -801,11 +897,15 @@ NB_MODULE(_native, m) {
     m.def("tucker_normal", tucker_normal_of, "nodes"_a, "starts"_a, "leaves"_a, "core"_a,
           "factors"_a, "step_core"_a, "step_factors"_a, "threads"_a = 1,
           "Squared norm and pull-back of the values of a tangent vector, as the reference says.");
-    m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
+    m.def("mode_values", mode_values_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "rights"_a,
           "threads"_a = 1,
-          "Entries of the matrix left @ right.T; fibre f is its column columns[f].");
-    m.def("mode_energy", mode_energy_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "right"_a,
+          "Entries of the matrix left @ hstack(rights).T; fibre f is its column columns[f].");
+    m.def("mode_energy", mode_energy_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "rights"_a,
           "threads"_a = 1, "Squared norm of these entries, which are not kept.");
+    m.def("panel_sum", panel_sum_of, "panels"_a, "weights"_a, "threads"_a = 1,
+          "Sum of panels[k] @ weights[k].");
+    m.def("panel_gram", panel_gram_of, "panels"_a, "weights"_a, "beside"_a, "threads"_a = 1,
+          "z^T conj(z) of that sum and another panel side by side, neither of which is kept.");
     m.def("mode_pass", mode_pass_of, "columns"_a, "starts"_a, "leaves"_a, "y"_a, "left"_a,
           "right"_a, "rows"_a, "threads"_a = 1,
           "Squared residual norm and both single-mode products of the residual.");

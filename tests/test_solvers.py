@@ -239,7 +239,8 @@ def test_single_mode_retraction_is_the_truncated_svd(
     u, s, vh = np.linalg.svd(whole, full_matrices=False)
     expected = (u[:, :3] * s[:3]) @ vh[:3]
     got = [tangent.retract(0.5, base)]
-    is_short = manifold._gram_root(0.5 * tangent.across, 1.0) is not None
+    move = 0.5 * tangent.across
+    is_short = manifold._gram_root(move.conj().T @ move, 1.0) is not None
     assert is_short == (size > 1e-10 and not uneven)
     monkeypatch.setattr(manifold, "_gram_root", lambda *_: None)
     got.append(tangent.retract(0.5, base))
@@ -457,7 +458,7 @@ def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: s
     indices = tm.simulate.sample_indices(shape, 0.3, rng=1)
     starts = []
     for large, threads in ((np.inf, 1), (1, 1), (1, 2), (1, 16)):
-        monkeypatch.setattr(tm.initial, "LARGE", large)
+        monkeypatch.setattr(tm.truncate, "LARGE", large)
         operator = tm.Sampling(shape, indices, dtype=dtype, threads=threads)
         problem = tm.Problem(operator, truth.entries(indices), (3, 3, 3))
         starts.append(tm.initial.corrected_start(problem))

@@ -20,13 +20,12 @@ from tensormend.algebra import (
     tall_qr,
 )
 from tensormend.problem import Problem
-from tensormend.truncate import SparsePlusTucker, leading_eigenvectors, thosvd
+from tensormend.truncate import SparsePlusTucker, dense_gram, leading_eigenvectors, thosvd
 from tensormend.tucker import Tucker, degrees_of_freedom
 
 # The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
 # than the iterations they save.
 START_TOL, START_SWEEPS = 0.1, 8
-LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in blocks, and how many
 
 # From this many samples per degree of freedom on, the other modes are estimated after projection
 # onto the lead factor, which needs the entries in one order only; from the second number on a few
@@ -75,37 +74,10 @@ def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) ->
     for k in range(len(problem.shape)):
         if k != lead:
             matrix = np.moveaxis(core, k, 0).reshape(problem.shape[k], -1)
-            gram = _dense_gram(matrix, ratio, back.threads)
+            gram = dense_gram(matrix, back.threads, shrink=ratio)
             factors[k] = find(problem, k, gram)
             core = mode_product(core, factors[k].conj().T, k)
     return Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
-
-
-def _dense_gram(matrix: Array, shrink: float, threads: int) -> Callable[[Array], Array]:
-    """Return the map ``Q -> M M^H Q``, the diagonal of ``M M^H`` multiplied by ``shrink``.
-
-    Large products are cut into blocks of rows, the same for any number of threads.
-    """
-    blocks = np.array_split(matrix, N_BLOCKS if matrix.size >= LARGE else 1)
-    edges = np.cumsum([len(block) for block in blocks])[:-1]
-    energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
-    diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
-
-    def apply(q: Array) -> Array:
-        from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
-
-        with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
-            parts = pool.map(lambda block, rows: block.conj().T @ rows, blocks, np.split(q, edges))
-            inside = sum(parts)
-            outside = pool.map(lambda block: block @ inside, blocks)
-            out: Array = np.concatenate(list(outside)) + diagonal * q
-        return out
-
-    def apply_whole(q: Array) -> Array:
-        out: Array = matrix @ (matrix.conj().T @ q) + diagonal * q
-        return out
-
-    return apply if len(blocks) > 1 else apply_whole
 
 
 def _power_basis(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Array:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tensormend import kernels
 from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, svd, tall_qr
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
@@ -164,40 +165,50 @@ class ModeTangent:
         others = [n for k, n in enumerate(shape) if k != self.mode]
         return np.moveaxis(matrix.reshape(-1, *others), 0, self.mode)
 
-    def retract(self, step_size: float, base: Array) -> tuple[Array, Array, Array]:
+    def retract(
+        self, step_size: float, base: Array, threads: int = 1
+    ) -> tuple[Array, Array, Array]:
         """Move from ``U base^T`` along the vector and truncate to rank ``r`` in the lead mode.
 
         The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
         ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
         leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
         """
-        r = self.left.shape[1]
-        panel = base + step_size * self.across
-        middle = panel.T @ self.rows.conj()
-        panel -= self.rows @ middle.T
+        r, dtype = self.left.shape[1], self.rows.dtype
+        one, alpha = np.eye(r, dtype=dtype), dtype.type(step_size)
+        # No panel is formed but the new rows: two passes over those at hand give the sums over
+        # their N rows that decide, first with V, then of what V leaves.
+        start = kernels.panel_gram((base, self.across), (one, alpha * one), self.rows, threads)
+        middle = start[:r, r:]
+        panels, weights = (base, self.across, self.rows), (one, alpha * one, -middle.T)
+        sums = kernels.panel_gram(panels, weights, self.rows, threads).conj()
         q1, r1 = orthonormal_complement(self.left, step_size * self.along)
-        r2 = _gram_root(panel, float(np.linalg.norm(middle)))
+        root = r2 = _gram_root(sums[:r, :r], float(np.linalg.norm(middle)))
         if r2 is None:
+            panel = kernels.panel_sum(panels, weights, threads)
             basis, triangle = orthonormal_complement(self.rows.conj(), panel.conj())
-            q2, r2, turn = basis.conj(), triangle.conj(), np.eye(len(triangle), dtype=panel.dtype)
-        else:
-            q2, turn = panel, np.linalg.inv(r2)
-        corner = np.zeros((q1.shape[1], len(r2)), dtype=panel.dtype)
+            q2, r2 = basis.conj(), triangle.conj()
+        corner = np.zeros((q1.shape[1], len(r2)), dtype=dtype)
         um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
-        left = self.left @ um[:r, :r] + q1 @ um[r:, :r]
-        rows = self.rows @ vh[:r, :r].T + q2 @ (turn @ vh[:r, r:].T)
-        return _refresh(left), s[:r], _refresh(rows)
+        left = _refresh(self.left @ um[:r, :r] + q1 @ um[r:, :r])
+        inside, outside = vh[:r, :r].T, vh[:r, r:].T
+        if root is None:
+            return left, s[:r], _refresh(self.rows @ inside + q2 @ outside)
+        mix = np.vstack([np.linalg.solve(root, outside), inside])
+        mix = mix @ _newton(mix.conj().T @ sums @ mix)
+        weights = (mix[:r], alpha * mix[:r], mix[r:] - middle.T @ mix[:r])
+        return left, s[:r], kernels.panel_sum(panels, weights, threads)
 
 
-def _gram_root(panel: Array, size: float) -> Array | None:
+def _gram_root(gram: Array, size: float) -> Array | None:
     """Find ``r`` with ``panel = q r`` and ``q`` orthonormal to half the digits, or ``None``.
 
-    Orthogonal to what was projected out of a panel of norm ``size`` to as many digits, too, so
-    that one step of `_refresh` makes up for the rest.
+    From the Gram matrix of the panel. Orthogonal to what was projected out of a panel of norm
+    ``size`` to as many digits, too, so that one Newton step makes up for the rest.
     """
-    half = math.sqrt(float(np.finfo(panel.dtype).eps))
+    half = math.sqrt(float(np.finfo(gram.dtype).eps))
     try:
-        root = np.linalg.cholesky(panel.conj().T @ panel).conj().T
+        root = np.linalg.cholesky(gram).conj().T
         values = np.linalg.svd(root, compute_uv=False)
     except np.linalg.LinAlgError:
         return None
@@ -205,10 +216,15 @@ def _gram_root(panel: Array, size: float) -> Array | None:
     return root if is_sound else None
 
 
+def _newton(gram: Array) -> Array:
+    """Return what takes a panel with this Gram matrix to the nearest orthonormal one, nearly."""
+    out: Array = 1.5 * np.eye(len(gram), dtype=gram.dtype) - 0.5 * gram
+    return out
+
+
 def _refresh(panel: Array) -> Array:
     """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up."""
-    gram = panel.conj().T @ panel
-    fresh: Array = panel @ (1.5 * np.eye(len(gram), dtype=panel.dtype) - 0.5 * gram)
+    fresh: Array = panel @ _newton(panel.conj().T @ panel)
     return fresh
 
 

@@ -31,6 +31,7 @@ from tensormend.tucker import Tucker
 __all__ = [
     "SparsePlusTucker",
     "as_order",
+    "dense_gram",
     "leading_eigenvectors",
     "leading_subspace",
     "mode_svd",
@@ -42,6 +43,7 @@ __all__ = [
 
 EXACT_FLOPS = 2e7  # below this an exact factorization beats an iteration
 FULL_BASIS = 128  # up to this size a basis of the whole space beats restarts, and is exact
+LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in blocks, and how many
 WHOLE_GRAM = 1e7  # entries times size below which all of a small Gram matrix beats a part of it
 EVEN = 1 / 8  # power of eps: singular values above this share of the largest may be squared
 ROUNDING = 64  # a residual below this many eps of the norm is rounding
@@ -218,7 +220,9 @@ def _tucker_panel(x: Tucker, mode: int, q: Array) -> Array:
     return np.ascontiguousarray(panel).reshape(-1, q.shape[1])
 
 
-def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Array:
+def leading_subspace(
+    matrix: Array, rank: int, start: Array | None = None, threads: int = 1
+) -> Array:
     """Orthonormal basis of the leading left singular subspace of a dense matrix.
 
     From a ``start`` near the answer, large matrices take a few multiplications instead of a
@@ -229,7 +233,7 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
     n, columns = matrix.shape
     if start is not None and n * min(n, columns) * columns > EXACT_FLOPS:
         basis, accuracy = leading_eigenvectors(
-            lambda q: matrix @ (matrix.conj().T @ q), n, rank, start=start, max_sweeps=8
+            dense_gram(matrix, threads), n, rank, start=start, max_sweeps=8
         )
         if accuracy <= 1e4 * np.finfo(matrix.dtype).eps:
             return basis
@@ -243,6 +247,35 @@ def leading_subspace(matrix: Array, rank: int, start: Array | None = None) -> Ar
         triangle = np.asarray(np.linalg.qr(matrix.conj().T, mode="r"))
         return svd(triangle.conj().T)[0][:, :rank]
     return svd(matrix, full_matrices=columns < rank)[0][:, :rank]
+
+
+def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Array], Array]:
+    """Return the map ``Q -> M M^H Q``, the diagonal of ``M M^H`` multiplied by ``shrink``.
+
+    Large products are cut into blocks of rows, the same for any number of threads.
+    """
+    blocks = np.array_split(matrix, N_BLOCKS if matrix.size >= LARGE else 1)
+    edges = np.cumsum([len(block) for block in blocks])[:-1]
+    diagonal: Array | float = 0.0
+    if shrink != 1:
+        energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
+        diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
+
+    def apply(q: Array) -> Array:
+        from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
+
+        with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
+            parts = pool.map(lambda block, rows: block.conj().T @ rows, blocks, np.split(q, edges))
+            inside = sum(parts)
+            outside = pool.map(lambda block: block @ inside, blocks)
+            out: Array = np.concatenate(list(outside)) + diagonal * q
+        return out
+
+    def apply_whole(q: Array) -> Array:
+        out: Array = matrix @ (matrix.conj().T @ q) + diagonal * q
+        return out
+
+    return apply if len(blocks) > 1 else apply_whole
 
 
 def leading_eigenvectors(
@@ -310,7 +343,11 @@ def leading_eigenvectors(
 
 
 def _leading_factor(
-    z: Array | SparsePlusTucker, mode: int, rank: int, start: Array | None = None
+    z: Array | SparsePlusTucker,
+    mode: int,
+    rank: int,
+    start: Array | None = None,
+    threads: int = 1,
 ) -> Array:
     if isinstance(z, SparsePlusTucker):
         gram, n = z.gram(mode), z.shape[mode]
@@ -320,7 +357,7 @@ def _leading_factor(
             return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
         return leading_eigenvectors(gram, n, rank, start=start, dtype=z.dtype)[0]
     matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
-    return leading_subspace(matrix, rank, start)
+    return leading_subspace(matrix, rank, start, threads)
 
 
 def mode_svd(z: Array | SparsePlusTucker, mode: int, rank: int) -> tuple[Array, Array, Array]:
@@ -345,12 +382,17 @@ def panel_svd(left: Array, panel: Array) -> tuple[Array, Array, Array]:
 
 
 def truncate_modes(
-    z: Array, rank: Sequence[int], modes: Sequence[int], start: Sequence[Array] | None
+    z: Array,
+    rank: Sequence[int],
+    modes: Sequence[int],
+    start: Sequence[Array] | None,
+    threads: int = 1,
 ) -> tuple[Array, dict[int, Array]]:
     """Truncate some modes of a dense tensor, one after the other, as ST-HOSVD does."""
     factors: dict[int, Array] = {}
     for k in modes:
-        factors[k] = _leading_factor(z, k, rank[k], None if start is None else start[k])
+        guess = None if start is None else start[k]
+        factors[k] = _leading_factor(z, k, rank[k], guess, threads)
         z = mode_product(z, factors[k].conj().T, k)
     return z, factors
 

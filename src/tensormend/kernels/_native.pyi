@@ -57,7 +57,7 @@ def mode_values(
     starts: Array,
     leaves: Array,
     left: Array,
-    right: Array,
+    rights: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
 def mode_energy(
@@ -65,9 +65,13 @@ def mode_energy(
     starts: Array,
     leaves: Array,
     left: Array,
-    right: Array,
+    rights: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
+def panel_sum(panels: Sequence[Array], weights: Sequence[Array], threads: int = 1) -> Array: ...
+def panel_gram(
+    panels: Sequence[Array], weights: Sequence[Array], beside: Array, threads: int = 1
+) -> Array: ...
 def mode_pass(
     columns: Array,
     starts: Array,

@@ -28,6 +28,8 @@ __all__ = [
     "mode_energy",
     "mode_pass",
     "mode_values",
+    "panel_gram",
+    "panel_sum",
     "parse_entries",
     "read_tree",
     "sort_entries",
@@ -320,11 +322,11 @@ def mode_values(
     starts: Array,
     leaves: Array,
     left: Array,
-    right: Array,
+    rights: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
-    """Entries of the matrix ``left @ right.T``; fibre ``f`` is its column ``columns[f]``."""
-    return _evaluate(starts, leaves, left, right[columns])
+    """Entries of the matrix ``left @ hstack(rights).T``; fibre ``f`` is column ``columns[f]``."""
+    return _evaluate(starts, leaves, left, np.hstack(rights)[columns])
 
 
 def mode_energy(
@@ -332,11 +334,30 @@ def mode_energy(
     starts: Array,
     leaves: Array,
     left: Array,
-    right: Array,
+    rights: Sequence[Array],
     threads: int = 1,
 ) -> float:
     """Squared norm of these entries."""
-    return _square(mode_values(columns, starts, leaves, left, right, threads))
+    return _square(mode_values(columns, starts, leaves, left, rights, threads))
+
+
+def panel_sum(
+    panels: Sequence[Array],
+    weights: Sequence[Array],
+    threads: int = 1,  # noqa: ARG001
+) -> Array:
+    """Sum of ``panels[k] @ weights[k]``, for tall panels and small matrices."""
+    out: Array = np.hstack(panels) @ np.vstack(weights)
+    return out
+
+
+def panel_gram(
+    panels: Sequence[Array], weights: Sequence[Array], beside: Array, threads: int = 1
+) -> Array:
+    """``z^T conj(z)`` for ``z``, that sum and another panel side by side, which is not kept."""
+    z = np.hstack([panel_sum(panels, weights, threads), beside])
+    out: Array = z.T @ z.conj()
+    return out
 
 
 def mode_pass(
@@ -354,7 +375,7 @@ def mode_pass(
     With ``G`` (``n x N``) the residual ``y - left @ right.T`` on the entries and zero elsewhere,
     returns ``||G||^2``, ``G^T conj(left)`` (``N x r``) and ``G conj(rows)`` (``n x r``).
     """
-    residual = y - mode_values(columns, starts, leaves, left, right)
+    residual = y - mode_values(columns, starts, leaves, left, (right,))
     matrix = _by_fibre(starts, leaves, residual, left.shape[0])
     across = np.zeros((right.shape[0], left.shape[1]), dtype=residual.dtype)
     across[columns] = matrix @ left.conj()

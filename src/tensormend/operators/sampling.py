@@ -303,6 +303,5 @@ def _tree_order(x: Tucker | TuckerTangent, modes: tuple[int, ...]) -> tuple[Arra
     return core, [np.ascontiguousarray(x.factors[k]) for k in modes]
 
 
-def _panels(tangent: ModeTangent) -> tuple[Array, Array]:
-    left = np.hstack([tangent.left, tangent.along])
-    return left, np.hstack([tangent.across, tangent.rows])
+def _panels(tangent: ModeTangent) -> tuple[Array, tuple[Array, Array]]:
+    return np.hstack([tangent.left, tangent.along]), (tangent.across, tangent.rows)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from tensormend import kernels
 from tensormend.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
@@ -125,7 +126,7 @@ class SMQRGD:
             lambda: problem.operator.tangent_energy(state.tangent),
             rounding_level(state.scale, problem.dtype),
         )
-        left, s, rows = state.tangent.retract(alpha, state.base)
+        left, s, rows = state.tangent.retract(alpha, state.base, problem.operator.threads)
         return self._finish(problem, left, s, rows, alpha, state.x)
 
     def _finish(
@@ -139,10 +140,12 @@ class SMQRGD:
     ) -> SMQRGDState:
         """Truncate the other modes of ``X-hat = left diag(s) rows^T`` and evaluate."""
         lead, *others = self.modes(problem)
+        threads = problem.operator.threads
         sizes = [n for k, n in enumerate(problem.shape) if k != lead]
-        body = np.moveaxis((rows * s).reshape(*sizes, len(s)), -1, lead)
+        panel = kernels.panel_sum((rows,), (np.diag(s).astype(rows.dtype),), threads)
+        body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, lead)
         start = None if previous is None else previous.factors
-        core, factors = truncate_modes(body, problem.rank, others, start)
+        core, factors = truncate_modes(body, problem.rank, others, start, threads)
         factors[lead] = left
         x = Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
         return self._evaluate(problem, x, np.ascontiguousarray(rows), step_size)
