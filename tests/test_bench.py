@@ -104,6 +104,20 @@ def test_contestants_take_turns_and_medians_are_shown(tmp_path: Path) -> None:
         assert curve[0, 1] > 1e-4 > 1e-10 >= curve[-1, 1]
 
 
+def test_tables_follow_the_line_up_and_not_the_turns() -> None:
+    names = ["rcg", "auto", "dense rgd"]
+    facts: dict[str, Any] = {"section": "races", "family": "ours"}
+    told = [{"kind": "contestant", "contestant": name, **facts} for name in names]
+    turns = [
+        {"kind": "run", "case": case.as_record(), "contestant": name, "outcome": "reached", **facts}
+        for case in (TINY, suite.QUICK)
+        for name in names[::-1]
+    ]
+    entries = Findings([*told, *turns]).entries("races")
+    expected = [(case.name, name) for case in (TINY, suite.QUICK) for name in names]
+    assert [(entry.case.name, entry.contestant) for entry in entries] == expected
+
+
 def test_what_goes_wrong_is_recorded_and_not_timed(tmp_path: Path) -> None:
     runner = Runner(tmp_path / "r.jsonl", repeats=2)
     race(runner, "races", [TINY], ["poor", "crash", "exit", "rcg"])

@@ -72,7 +72,10 @@ class Findings:
         ]
 
     def entries(self, section: str, case: str | None = None) -> list[Entry]:
-        """Return what became of each contestant on each case, in the order of their first turns."""
+        """Return what became of each contestant on each case, as they were announced.
+
+        The order of their turns is drawn, and says nothing.
+        """
         found: dict[tuple[str, str], Entry] = {}
         for run in self.of("run", section):
             if case in (None, run["case"]["name"]):
@@ -81,7 +84,14 @@ class Findings:
                     drawn = Case.from_record(run["case"])
                     found[key] = Entry(drawn, run["contestant"], run["family"])
                 found[key].runs.append(run)
-        return list(found.values())
+        cases = {name: k for k, name in enumerate(self.case_names(section))}
+        names = dict.fromkeys(record["contestant"] for record in self.of("contestant", section))
+        places = {name: k for k, name in enumerate(names)}
+
+        def place(entry: Entry) -> tuple[int, int]:
+            return cases[entry.case.name], places.get(entry.contestant, len(places))
+
+        return sorted(found.values(), key=place)
 
     def case_names(self, section: str) -> list[str]:
         """Return the names of the cases of a section."""
