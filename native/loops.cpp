@@ -900,19 +900,6 @@ void fold(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const 
         fold_one<T, R>(n_rows, rank, u[k], block, acc[k], grad[k], up);
 }
 
-template <class T, int R>
-void square(int64_t rank, const T* const* u, T* gram) {
-    gather_group<T, R>(R > 0 ? R : rank, rank, u, u, gram);
-}
-
-template <class T, int R>
-constexpr auto pick_square() -> void (*)(int64_t, const T* const*, T*) {
-    if constexpr (has_groups<T>)
-        return square<T, R>;
-    else
-        return nullptr;
-}
-
 // K fibres of a run: which row of the factor is whose, and where the entries are, counted from the
 // first of the run.
 template <int K>
@@ -1075,8 +1062,8 @@ double normal(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
 template <class T, class I, int R>
 constexpr Loops<T, I> table() {
     return {evaluate<T, I, R>, pull<T, I, R>,   gather<T, I, R>,   scatter<T, I, R>,
-            contract<T, R>,    fold<T, R>,      pick_square<T, R>(), values<T, I, R>,
-            pullback<T, I, R>, tangent<T, I, R>, normal<T, I, R>};
+            contract<T, R>,    fold<T, R>,      values<T, I, R>,   pullback<T, I, R>,
+            tangent<T, I, R>,  normal<T, I, R>};
 }
 
 // Ranks from 1 to R on their own.

@@ -79,9 +79,6 @@ struct Loops {
     void (*fold)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
                  const T* const* acc, T* const* grad, T* up);
 
-    // gram[a] += sum_k u[k][a] u[k] for group_size rows u[k]; null where values are not real
-    void (*square)(int64_t rank, const T* const* u, T* gram);
-
     // Values of a branch at the entries of a run. `spare` holds group_size rows.
     double (*values)(const Run<I>& run, const Branch<T>& x, T* out, T* spare);
 

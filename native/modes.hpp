@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "loops.hpp"
-#include "panels.hpp"
 #include "parallel.hpp"
 #include "values.hpp"
 
@@ -70,6 +69,36 @@ private:
     int64_t n_cut_ = 0;
     std::vector<int64_t> cut_;  // per chunk, its first fibre if that begins in another chunk
     std::vector<Buffer<T>> spare_;
+};
+
+template <class T>
+struct Panel {
+    const T* data;
+    int64_t width;
+};
+
+// Rows of several panels side by side.
+template <class T>
+class RowsBeside {
+public:
+    explicit RowsBeside(const std::vector<Panel<T>>& panels) : panels_(panels) {
+        for (const auto& panel : panels) width_ += panel.width;
+    }
+
+    int64_t width() const { return width_; }
+
+    // A whole row, put together in `spare` where there are several panels.
+    const T* row(int64_t i, T* spare) const {
+        if (panels_.size() == 1) return panels_[0].data + i * width_;
+        T* to = spare;
+        for (const auto& panel : panels_)
+            to = std::copy_n(panel.data + i * panel.width, panel.width, to);
+        return spare;
+    }
+
+private:
+    std::vector<Panel<T>> panels_;
+    int64_t width_ = 0;
 };
 
 // Values of left @ right.T at the entries, written to `out` or, where that is null, their squared

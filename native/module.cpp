@@ -14,7 +14,6 @@
 
 #include "loops.hpp"
 #include "modes.hpp"
-#include "panels.hpp"
 #include "parallel.hpp"
 #include "sort.hpp"
 #include "text.hpp"
@@ -530,67 +529,6 @@ nb::object mode_energy_of(nb::object columns, nb::object starts, nb::object leav
     });
 }
 
-// Panels and what each is multiplied by.
-template <class T>
-struct SumArguments {
-    TallArguments<T> tall;
-    std::vector<Array<T>> matrices;
-    PanelSum<T> sum;
-
-    SumArguments(nb::sequence panels, nb::sequence weights)
-        : tall(panels, "panels"), matrices(as_arrays<T>(weights, "weights", 2)) {
-        expect(matrices.size() == tall.arrays.size(),
-               "weights must hold one matrix per panel, " + std::to_string(tall.arrays.size()) +
-                   ", got " + std::to_string(matrices.size()));
-        sum = {tall.panels, {}, tall.n_rows(), matrices[0].shape(1)};
-        for (size_t k = 0; k < matrices.size(); ++k) {
-            const std::string name = numbered("weights", k);
-            expect_rows(matrices[k], sum.rank, name);
-            expect(matrices[k].shape(0) == tall.panels[k].width,
-                   name + " must have " + std::to_string(tall.panels[k].width) +
-                       " rows, as its panel has columns, got " +
-                       std::to_string(matrices[k].shape(0)));
-            sum.weights.push_back(matrices[k].data());
-        }
-    }
-};
-
-nb::object panel_sum_of(nb::sequence panels, nb::sequence weights, int64_t threads) {
-    expect(nb::len(panels) > 0, "panels must hold at least one matrix, got none");
-    return dispatch_values(panels[0], "panels[0]", [&](auto type) -> nb::object {
-        using T = decltype(type);
-        const SumArguments<T> in(panels, weights);
-        expect_threads(threads);
-        const Output<T> out("empty", nb::make_tuple(in.sum.n_rows, in.sum.rank));
-        {
-            const nb::gil_scoped_release release;
-            panel_sum(in.sum, out.data, threads);
-        }
-        return out.array;
-    });
-}
-
-nb::object panel_gram_of(nb::sequence panels, nb::sequence weights, nb::object beside,
-                         int64_t threads) {
-    return dispatch_values(beside, "beside", [&](auto type) -> nb::object {
-        using T = decltype(type);
-        const SumArguments<T> in(panels, weights);
-        const Array<T> other(beside, "beside", 2);
-        expect(other.shape(0) == in.sum.n_rows, "beside must have " +
-                                                    std::to_string(in.sum.n_rows) +
-                                                    " rows, as the panels have, got " +
-                                                    std::to_string(other.shape(0)));
-        expect_threads(threads);
-        const int64_t rank = in.sum.rank + other.shape(1);
-        const auto out = Output<T>::zeros(rank, rank);
-        {
-            const nb::gil_scoped_release release;
-            panel_gram<T>(in.sum, {other.data(), other.shape(1)}, out.data, threads);
-        }
-        return out.array;
-    });
-}
-
 nb::object mode_pass_of(nb::object columns, nb::object starts, nb::object leaves, nb::object y,
                         nb::object left, nb::object right, nb::object rows, int64_t threads) {
     return dispatch(left, "left", leaves, [&](auto type, auto index) -> nb::object {
@@ -902,10 +840,6 @@ NB_MODULE(_native, m) {
           "Entries of the matrix left @ hstack(rights).T; fibre f is its column columns[f].");
     m.def("mode_energy", mode_energy_of, "columns"_a, "starts"_a, "leaves"_a, "left"_a, "rights"_a,
           "threads"_a = 1, "Squared norm of these entries, which are not kept.");
-    m.def("panel_sum", panel_sum_of, "panels"_a, "weights"_a, "threads"_a = 1,
-          "Sum of panels[k] @ weights[k].");
-    m.def("panel_gram", panel_gram_of, "panels"_a, "weights"_a, "beside"_a, "threads"_a = 1,
-          "z^T conj(z) of that sum and another panel side by side, neither of which is kept.");
     m.def("mode_pass", mode_pass_of, "columns"_a, "starts"_a, "leaves"_a, "y"_a, "left"_a,
           "right"_a, "rows"_a, "threads"_a = 1,
           "Squared residual norm and both single-mode products of the residual.");

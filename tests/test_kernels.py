@@ -140,20 +140,6 @@ class Case:
         parts = self.right[:, :1], self.right[:, 1:]
         return [np.ascontiguousarray(part) for part in parts if part.shape[1]]
 
-    @property
-    def mixed(self) -> tuple[list[Array], list[Array]]:
-        """Tall panels, and matrices to multiply them by."""
-        panels, rng = [*self.rights, self.rows], np.random.default_rng(6)
-        width = self.rows.shape[1] + 2
-        sizes = [(panel.shape[1], width) for panel in panels]
-        return panels, [random_values(rng, size, self.rows.dtype.name) for size in sizes]
-
-    def panel_sum(self, module: Any, **options: Any) -> list[Any]:
-        return [module.panel_sum(*self.mixed, **options)]
-
-    def panel_gram(self, module: Any, **options: Any) -> list[Any]:
-        return [module.panel_gram(*self.mixed, self.rows, **options)]
-
     def mode_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.mode_values(*self.matrix, self.left, self.rights, **options)]
 
@@ -189,8 +175,6 @@ RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_pull,
     Case.mode_values,
     Case.mode_energy,
-    Case.panel_sum,
-    Case.panel_gram,
     Case.mode_pass,
     Case.fibre_products,
     Case.gram_pass,
@@ -273,29 +257,6 @@ def test_native_matches_reference(run: Callable[..., list[Any]], case: Case) -> 
     from tensormend.kernels import _native
 
     assert_close(run(case, _native), run(case, reference), case.y.dtype)
-
-
-@needs_native
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rank", [1, 2, 3, 5, 8, 17, 35])
-def test_tall_panels_match_reference(dtype: str, rank: int) -> None:
-    """In several blocks of rows, the last of them and its last group of rows not whole."""
-    from tensormend.kernels import _native
-
-    rng, n_rows = np.random.default_rng(7), 9003
-    panels = [random_values(rng, (n_rows, rank), dtype) for _ in range(3)]
-    weights = [random_values(rng, (rank, rank), dtype) for _ in panels]
-    beside = panels[0][:, : 1 + rank // 2]
-    runs: dict[str, tuple[Any, ...]] = {
-        "panel_sum": (panels, weights),
-        "panel_gram": (panels, weights, beside),
-    }
-    for name, arguments in runs.items():
-        expected = getattr(reference, name)(*arguments)
-        found = getattr(_native, name)(*arguments, threads=3)
-        room = ROUNDINGS * float(np.finfo(dtype).eps) * np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, rtol=0, atol=room)
-        np.testing.assert_array_equal(found, getattr(_native, name)(*arguments, threads=1))
 
 
 @needs_native
@@ -701,58 +662,6 @@ def test_mode_mistakes(change: dict[str, Any], error: type[Exception], message: 
         del arguments["y"], arguments["right"], arguments["rows"]
         with pytest.raises(error, match=message):
             _native.mode_values(**arguments, rights=case.rights)
-
-
-PANEL_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"panels": lambda _: []}, ValueError, "panels must hold at least one matrix, got none"),
-    (
-        {"panels": lambda c: [c.right, c.rows[1:]]},
-        ValueError,
-        r"panels\[1\] must have 20 rows as the first has, got 19",
-    ),
-    (
-        {"weights": lambda _: [np.eye(2)]},
-        ValueError,
-        "weights must hold one matrix per panel, 2, got 1",
-    ),
-    (
-        {"weights": lambda _: [np.eye(2), np.eye(3)]},
-        ValueError,
-        r"weights\[1\] must have 2 columns, got 3",
-    ),
-    (
-        {"weights": lambda _: [np.eye(2), np.eye(1, 2)]},
-        ValueError,
-        r"weights\[1\] must have 2 rows, as its panel has columns, got 1",
-    ),
-    (
-        {"weights": lambda _: [np.eye(2), np.eye(2, dtype=complex)]},
-        TypeError,
-        r"weights\[1\] must have dtype float64, got complex128",
-    ),
-    ({"beside": lambda c: c.rows[1:]}, ValueError, "beside must have 20 rows, as the panels have"),
-    ({"threads": lambda _: 0}, ValueError, "threads must be 1 or more, got 0"),
-]
-
-
-@needs_native
-@pytest.mark.parametrize(("change", "error", "message"), PANEL_MISTAKES)
-def test_panel_mistakes(change: dict[str, Any], error: type[Exception], message: str) -> None:
-    from tensormend.kernels import _native
-
-    case = small_case()
-    arguments: dict[str, Any] = {
-        "panels": [case.right, case.rows],
-        "weights": [np.eye(2), np.eye(2)],
-        "beside": case.rows,
-    }
-    arguments |= {name: make(case) for name, make in change.items()}
-    with pytest.raises(error, match=message):
-        _native.panel_gram(**arguments)
-    if "beside" not in change:
-        del arguments["beside"]
-        with pytest.raises(error, match=message):
-            _native.panel_sum(**arguments)
 
 
 @needs_native

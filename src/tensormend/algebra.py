@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ __all__ = [
     "gaussian",
     "inner",
     "is_inexact",
+    "map_rows",
     "matricize",
     "mode_product",
     "multi_mode_product",
@@ -39,11 +40,13 @@ __all__ = [
 ]
 
 SAFE_SQUARE = 1e-30  # squares beyond this or its inverse may have lost digits in single precision
+BLOCK_ROWS, MANY_BLOCKS = 2**16, 4  # of tall panels; so many blocks are worth several threads
 TALL = 4000  # rows from which on Cholesky-QR beats Householder reflections
 
 INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 
 Array = NDArray[Any]
+T = TypeVar("T")
 """A NumPy array of float32, float64, complex64 or complex128 numbers."""
 
 DEFAULT_MEMORY_LIMIT = 4 * 2**30
@@ -306,6 +309,25 @@ def tall_qr(panel: Array) -> tuple[Array, Array]:
         q = q @ np.linalg.inv(root).conj().T
         r = root.conj().T @ r
     return q, r
+
+
+def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
+    """Call ``work`` for blocks of rows of tall panels, and return what it gave, in order.
+
+    The blocks are the same for any number of threads.
+    """
+
+    def quiet(rows: slice) -> T:
+        with np.errstate(over="ignore", invalid="ignore"):  # whose settings belong to a thread
+            return work(rows)
+
+    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
+    if threads < 2 or len(blocks) < MANY_BLOCKS:
+        return [quiet(rows) for rows in blocks]
+    from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
+
+    with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
+        return list(pool.map(quiet, blocks))
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:

@@ -9,8 +9,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from tensormend import kernels
-from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, svd, tall_qr
+from tensormend.algebra import (
+    Array,
+    map_rows,
+    matricize,
+    mode_product,
+    multi_mode_product,
+    svd,
+    tall_qr,
+)
 from tensormend.errors import InputError
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
@@ -174,30 +181,43 @@ class ModeTangent:
         ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
         leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
         """
-        r, dtype = self.left.shape[1], self.rows.dtype
-        one, alpha = np.eye(r, dtype=dtype), dtype.type(step_size)
-        # No panel is formed but the new rows: two passes over those at hand give the sums over
-        # their N rows that decide, first with V, then of what V leaves.
-        start = kernels.panel_gram((base, self.across), (one, alpha * one), self.rows, threads)
-        middle = start[:r, r:]
-        panels, weights = (base, self.across, self.rows), (one, alpha * one, -middle.T)
-        sums = kernels.panel_gram(panels, weights, self.rows, threads).conj()
-        q1, r1 = orthonormal_complement(self.left, step_size * self.along)
-        root = r2 = _gram_root(sums[:r, :r], float(np.linalg.norm(middle)))
+        r, v, alpha = self.left.shape[1], self.rows, self.rows.dtype.type(step_size)
+        panel, new = np.empty_like(v), np.empty_like(v)
+
+        def over_rows(work: Callable[[slice], Array]) -> Array:
+            total: Array = np.sum(map_rows(work, len(v), threads), axis=0)
+            return total
+
+        def move(rows: slice) -> Array:
+            panel[rows] = base[rows] + alpha * self.across[rows]
+            return panel[rows].T @ v[rows].conj()
+
+        def leave(rows: slice) -> Array:
+            panel[rows] -= v[rows] @ middle.T
+            return panel[rows].conj().T @ panel[rows]
+
+        def mix(rows: slice) -> Array:
+            new[rows] = v[rows] @ inside + q2[rows] @ outside
+            return new[rows].conj().T @ new[rows]
+
+        def straighten(rows: slice) -> None:
+            new[rows] = new[rows] @ turn
+
+        middle = over_rows(move)
+        gram = over_rows(leave)
+        q1, r1 = orthonormal_complement(self.left, alpha * self.along)
+        r2 = _gram_root(gram, float(np.linalg.norm(middle)))
         if r2 is None:
-            panel = kernels.panel_sum(panels, weights, threads)
-            basis, triangle = orthonormal_complement(self.rows.conj(), panel.conj())
-            q2, r2 = basis.conj(), triangle.conj()
-        corner = np.zeros((q1.shape[1], len(r2)), dtype=dtype)
+            basis, triangle = orthonormal_complement(v.conj(), panel.conj())
+            q2, r2, root = basis.conj(), triangle.conj(), np.eye(len(triangle), dtype=v.dtype)
+        else:
+            q2, root = panel, r2
+        corner = np.zeros((q1.shape[1], len(r2)), dtype=v.dtype)
         um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
-        left = _refresh(self.left @ um[:r, :r] + q1 @ um[r:, :r])
-        inside, outside = vh[:r, :r].T, vh[:r, r:].T
-        if root is None:
-            return left, s[:r], _refresh(self.rows @ inside + q2 @ outside)
-        mix = np.vstack([np.linalg.solve(root, outside), inside])
-        mix = mix @ _newton(mix.conj().T @ sums @ mix)
-        weights = (mix[:r], alpha * mix[:r], mix[r:] - middle.T @ mix[:r])
-        return left, s[:r], kernels.panel_sum(panels, weights, threads)
+        inside, outside = vh[:r, :r].T, np.linalg.solve(root, vh[:r, r:].T)
+        turn = _newton(over_rows(mix))
+        map_rows(straighten, len(v), threads)
+        return _refresh(self.left @ um[:r, :r] + q1 @ um[r:, :r]), s[:r], new
 
 
 def _gram_root(gram: Array, size: float) -> Array | None:

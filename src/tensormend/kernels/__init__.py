@@ -30,8 +30,6 @@ __all__ = [
     "mode_energy",
     "mode_pass",
     "mode_values",
-    "panel_gram",
-    "panel_sum",
     "parse_entries",
     "read_tree",
     "reference",
@@ -55,8 +53,6 @@ tangent_energy = active.tangent_energy
 mode_values = active.mode_values
 mode_energy = active.mode_energy
 mode_pass = active.mode_pass
-panel_sum = active.panel_sum
-panel_gram = active.panel_gram
 fibre_products = active.fibre_products
 find_nodes = active.find_nodes
 gram_pass = active.gram_pass

@@ -68,10 +68,6 @@ def mode_energy(
     rights: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
-def panel_sum(panels: Sequence[Array], weights: Sequence[Array], threads: int = 1) -> Array: ...
-def panel_gram(
-    panels: Sequence[Array], weights: Sequence[Array], beside: Array, threads: int = 1
-) -> Array: ...
 def mode_pass(
     columns: Array,
     starts: Array,

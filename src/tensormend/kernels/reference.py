@@ -28,8 +28,6 @@ __all__ = [
     "mode_energy",
     "mode_pass",
     "mode_values",
-    "panel_gram",
-    "panel_sum",
     "parse_entries",
     "read_tree",
     "sort_entries",
@@ -339,25 +337,6 @@ def mode_energy(
 ) -> float:
     """Squared norm of these entries."""
     return _square(mode_values(columns, starts, leaves, left, rights, threads))
-
-
-def panel_sum(
-    panels: Sequence[Array],
-    weights: Sequence[Array],
-    threads: int = 1,  # noqa: ARG001
-) -> Array:
-    """Sum of ``panels[k] @ weights[k]``, for tall panels and small matrices."""
-    out: Array = np.hstack(panels) @ np.vstack(weights)
-    return out
-
-
-def panel_gram(
-    panels: Sequence[Array], weights: Sequence[Array], beside: Array, threads: int = 1
-) -> Array:
-    """``z^T conj(z)`` for ``z``, that sum and another panel side by side, which is not kept."""
-    z = np.hstack([panel_sum(panels, weights, threads), beside])
-    out: Array = z.T @ z.conj()
-    return out
 
 
 def mode_pass(

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from tensormend import kernels
 from tensormend.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     check_memory,
+    map_rows,
     mode_product,
     normalize_mode,
 )
@@ -142,7 +142,8 @@ class SMQRGD:
         lead, *others = self.modes(problem)
         threads = problem.operator.threads
         sizes = [n for k, n in enumerate(problem.shape) if k != lead]
-        panel = kernels.panel_sum((rows,), (np.diag(s).astype(rows.dtype),), threads)
+        panel = np.empty_like(rows)
+        map_rows(lambda part: np.multiply(rows[part], s, out=panel[part]), len(rows), threads)
         body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, lead)
         start = None if previous is None else previous.factors
         core, factors = truncate_modes(body, problem.rank, others, start, threads)
