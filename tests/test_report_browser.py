@@ -59,11 +59,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+# The curve is drawn again once its size is known, after the page counts as loaded.
+SETTLE = """
+const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => done()));
+"""
+
+
 def open_page(driver: Any, path: Path, width: int = 1100, scheme: str = "light") -> None:
     set_paper(driver, width, 800, scheme=scheme)
     for kind in ("browser", "performance"):
         driver.get_log(kind)  # what was before
     driver.get(path.as_uri())
+    driver.execute_async_script(SETTLE)
 
 
 def requests(driver: Any) -> list[str]:
