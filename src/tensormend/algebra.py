@@ -28,6 +28,7 @@ __all__ = [
     "inner",
     "is_inexact",
     "map_rows",
+    "map_threads",
     "matricize",
     "mode_product",
     "multi_mode_product",
@@ -46,6 +47,7 @@ TALL = 4000  # rows from which on Cholesky-QR beats Householder reflections
 INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 
 Array = NDArray[Any]
+S = TypeVar("S")
 T = TypeVar("T")
 """A NumPy array of float32, float64, complex64 or complex128 numbers."""
 
@@ -311,23 +313,28 @@ def tall_qr(panel: Array) -> tuple[Array, Array]:
     return q, r
 
 
-def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
-    """Call ``work`` for blocks of rows of tall panels, and return what it gave, in order.
+def map_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> list[T]:
+    """Call ``work`` for every item and return what it gave, in order.
 
-    The blocks are the same for any number of threads.
+    As quiet about overflow as a solve is, whose settings its threads do not have.
     """
 
-    def quiet(rows: slice) -> T:
-        with np.errstate(over="ignore", invalid="ignore"):  # whose settings belong to a thread
-            return work(rows)
+    def quiet(item: S) -> T:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return work(item)
 
-    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
-    if threads < 2 or len(blocks) < MANY_BLOCKS:
-        return [quiet(rows) for rows in blocks]
+    if min(threads, len(items)) < 2:
+        return [quiet(item) for item in items]
     from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
 
-    with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
-        return list(pool.map(quiet, blocks))
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(quiet, items))
+
+
+def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
+    """Call ``work`` for blocks of rows of tall panels, the same for any number of threads."""
+    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
+    return map_threads(work, blocks, threads if len(blocks) >= MANY_BLOCKS else 1)
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:

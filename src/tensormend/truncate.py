@@ -18,6 +18,7 @@ from tensormend.algebra import (
     as_rank,
     check_memory,
     eigh,
+    map_threads,
     mode_product,
     multi_mode_product,
     normalize_mode,
@@ -262,13 +263,10 @@ def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Ar
         diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
 
     def apply(q: Array) -> Array:
-        from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
-
-        with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
-            parts = pool.map(lambda block, rows: block.conj().T @ rows, blocks, np.split(q, edges))
-            inside = sum(parts)
-            outside = pool.map(lambda block: block @ inside, blocks)
-            out: Array = np.concatenate(list(outside)) + diagonal * q
+        pairs = list(zip(blocks, np.split(q, edges), strict=True))
+        inside = sum(map_threads(lambda pair: pair[0].conj().T @ pair[1], pairs, threads))
+        outside = map_threads(lambda block: block @ inside, blocks, threads)
+        out: Array = np.concatenate(outside) + diagonal * q
         return out
 
     def apply_whole(q: Array) -> Array:
