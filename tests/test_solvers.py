@@ -451,16 +451,18 @@ def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@pytest.mark.parametrize("size", [1.0, 1e-2])
+@pytest.mark.parametrize("power", [0.0, 0.4])
 def test_single_mode_retraction_in_blocks(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, size: float
+    monkeypatch: pytest.MonkeyPatch, dtype: str, power: float
 ) -> None:
     """Equal to the whole, the same bits for every number of threads, and rows orthonormal.
 
-    The rows of the start are uneven by as much as the step is small, and the type of the step is
-    wider than that of the data.
+    The rows of the start are uneven by as much as the step is small, down to where much of the
+    panel cancels, and the type of the step is wider than that of the data.
     """
     rng = np.random.default_rng(8)
+    eps = float(np.finfo(dtype).eps)
+    size = eps**power
 
     def draw(*shape: int) -> np.ndarray[Any, Any]:
         x = rng.standard_normal(shape)
@@ -471,14 +473,14 @@ def test_single_mode_retraction_in_blocks(
     along = (size * draw(12, 3)).astype(dtype)
     along -= left @ (left.conj().T @ along)
     tangent = ModeTangent(0, left, rows, (size * draw(101, 3)).astype(dtype), along)
-    eps = float(np.finfo(dtype).eps)
     whole = tangent.retract(np.float64(0.5), base)
     monkeypatch.setattr(tm.algebra, "BLOCK_ROWS", 10)
     one, *more = (tangent.retract(np.float64(0.5), base, threads) for threads in (1, 2, 5))
     assert all(part.dtype == dtype for part in (one[0], one[2]))
     assert np.linalg.norm(one[2].conj().T @ one[2] - np.eye(3)) < 20 * eps
     found, expected = ((u * s) @ v.T for u, s, v in (one, whole))
-    assert np.linalg.norm(found - expected) < 100 * eps * whole[1][0]
+    # of a panel that cancels, rounding leaves so many digits
+    assert np.linalg.norm(found - expected) < 100 * eps / size * whole[1][0]
     for other in more:
         for a, b in zip(other, one, strict=True):
             np.testing.assert_array_equal(a, b)
