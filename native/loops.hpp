@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 
 namespace tensormend {
 
@@ -16,15 +15,13 @@ struct Complex {
 
 // Fibres [begin, end) of the last level of a tree, children of one node and so with different
 // coordinates. Fibre f holds entries starts[f] to starts[f + 1], of which those outside
-// [first, last) are left out; `leaves` (I is their type) and the values beside them begin with
-// entry `first`.
-template <class I>
+// [first, last) are left out; `leaves` and the values beside them begin with entry `first`.
 struct Run {
     const uint32_t* nodes;
     const int64_t* starts;
     int64_t begin, end;
     int64_t first, last;
-    const I* leaves;
+    const uint32_t* leaves;
 };
 
 // A Tucker tensor below the node of a run: the block of its core (n_rows x rank) that is left,
@@ -49,95 +46,57 @@ struct Gradient {
 constexpr int group_size = 4;
 
 // Loops over rows of one length. `rank` is that length and `left` a matrix with such rows.
-template <class T, class I>
+template <class T>
 struct Loops {
     // out[e] = left[leaves[e]] . b, or, where `out` is null, the squared norm of all of these
-    double (*evaluate)(int64_t count, int64_t rank, const I* leaves, const T* left, const T* b,
-                       T* out);
+    double (*evaluate)(int64_t count, int64_t rank, const uint32_t* leaves, const T* left,
+                       const T* b, T* out);
 
     // With the residual g = y - left[leaves] . b: acc = sum g conj(left[leaves]) and
     // along[leaves] += g conj(v), no two leaves being the same. Returns the squared norm of g, and
     // g itself unless `residual` is null.
-    double (*pull)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* left,
+    double (*pull)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
                    const T* b, const T* v, T* acc, T* along, T* residual);
 
     // acc = sum y conj(left[leaves])
-    void (*gather)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* left,
+    void (*gather)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
                    T* acc);
 
     // along[leaves] += y conj(v)
-    void (*scatter)(int64_t count, int64_t rank, const I* leaves, const T* y, const T* v,
+    void (*scatter)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* v,
                     T* along);
 
-    // out[k] = sum_a u[k][a] block[a] for up to group_size rows u[k], the rows of the block being
-    // `rank` long, or, with `add`, that much more
-    void (*contract)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u,
-                     const T* block, T* const* out, bool add);
-
-    // The adjoint of contract in both arguments:
-    // grad[k][a] += conj(block[a]) . acc[k] and up[a] += sum_k conj(u[k][a]) acc[k]
-    void (*fold)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
-                 const T* const* acc, T* const* grad, T* up);
-
     // Values of a branch at the entries of a run. `spare` holds group_size rows.
-    double (*values)(const Run<I>& run, const Branch<T>& x, T* out, T* spare);
+    double (*values)(const Run& run, const Branch<T>& x, T* out, T* spare);
 
     // Residual of a branch, or y itself without `subtract`, and its pull-back through the branch.
     // `spare` holds twice group_size rows.
-    double (*pullback)(const Run<I>& run, const Branch<T>& x, const T* y, bool subtract,
+    double (*pullback)(const Run& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
     // Squared norm of the values of a tangent vector to a branch, the derivative of the branch as
     // its three parts move by those of `step`. The lead rows of `step` are twice as long: those of
     // x and what they move by. `spare` holds three times group_size rows.
-    double (*tangent)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step, T* spare);
+    double (*tangent)(const Run& run, const Branch<T>& x, const Branch<T>& step, T* spare);
 
     // The same, and the values pulled back through the branch. `spare` holds four times group_size
     // rows.
-    double (*normal)(const Run<I>& run, const Branch<T>& x, const Branch<T>& step,
+    double (*normal)(const Run& run, const Branch<T>& x, const Branch<T>& step,
                      const Gradient<T>& sums, T* spare);
 };
 
-namespace baseline {
-template <class T, class I>
-Loops<T, I> loops(int64_t rank);
+// Loops at the nodes above the fibres, over rows of any length.
 template <class T>
-int64_t roomy_rank(int64_t rank);
-}  // namespace baseline
+struct NodeLoops {
+    // out[k] = sum_a u[k][a] block[a] for up to group_size rows u[k], the rows of the block being
+    // `rank` long, or, with `add`, that much more
+    void (*contract)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+                     T* const* out, bool add);
 
-namespace avx2 {
-template <class T, class I>
-Loops<T, I> loops(int64_t rank);
-template <class T>
-int64_t roomy_rank(int64_t rank);
-}  // namespace avx2
-
-#ifdef TENSORMEND_HAS_AVX2
-// Where TENSORMEND_BASELINE is set, the loops for any machine are used, so that they can be tested.
-inline bool has_avx2() {
-    static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                            !std::getenv("TENSORMEND_BASELINE");
-    return has;
-}
-#endif
-
-// The fastest loops this machine can run for rows of the given length.
-template <class T, class I>
-Loops<T, I> pick_loops(int64_t rank) {
-#ifdef TENSORMEND_HAS_AVX2
-    if (has_avx2()) return avx2::loops<T, I>(rank);
-#endif
-    return baseline::loops<T, I>(rank);
-}
-
-// The length to which rows are best filled up with zeros: theirs, or a little more where that
-// takes fewer vectors or has loops of its own.
-template <class T>
-int64_t pick_roomy_rank(int64_t rank) {
-#ifdef TENSORMEND_HAS_AVX2
-    if (has_avx2()) return avx2::roomy_rank<T>(rank);
-#endif
-    return baseline::roomy_rank<T>(rank);
-}
+    // The adjoint of contract in both arguments:
+    // grad[k][a] += conj(block[a]) . acc[k] and up[a] += sum_k conj(u[k][a]) acc[k]
+    void (*fold)(int64_t count, int64_t n_rows, int64_t rank, const T* const* u, const T* block,
+                 const T* const* acc, T* const* grad, T* up);
+};
 
 }  // namespace tensormend

@@ -6,30 +6,42 @@
 #include <vector>
 
 #include "loops.hpp"
+#include "padding.hpp"
 #include "parallel.hpp"
 #include "values.hpp"
 
 namespace tensormend {
 
 // Fibre f holds entries starts[f] to starts[f + 1] and is column columns[f] of a matrix.
-template <class I>
 struct FibreList {
     const int64_t* columns;
     const int64_t* starts;
-    const I* leaves;
+    Leaves leaves;
     int64_t n_fibres;
+
+    int64_t n_entries() const { return starts[n_fibres]; }
 };
 
-// Call body(fibre, first entry, number of entries) for the fibres of a chunk, in pieces where the
-// values come in pieces.
-template <class T, class I, class Body>
-void for_pieces(const FibreList<I>& list, const Chunk& chunk, const ValueReader<T>& values,
+// Call body(fibre, first entry, number of entries, leaves, values) for the fibres of a chunk, in
+// pieces where the entries come in pieces.
+template <class T, class Body>
+void for_pieces(const FibreList& list, const Chunk& chunk, const EntryReader<T>& entries,
                 const Body& body) {
+    if (!entries.converts()) {
+        const uint32_t* const leaves = entries.leaves(0, 0);
+        const T* const values = entries.values(0, 0);
+        for (int64_t f = chunk.first_fibre; f < chunk.end_fibre; ++f) {
+            const int64_t first = std::max(list.starts[f], chunk.first);
+            const int64_t last = std::min(list.starts[f + 1], chunk.last);
+            body(f, first, last - first, leaves + first, values ? values + first : nullptr);
+        }
+        return;
+    }
     for (int64_t f = chunk.first_fibre; f < chunk.end_fibre; ++f) {
         const int64_t last = std::min(list.starts[f + 1], chunk.last);
         for (int64_t first = std::max(list.starts[f], chunk.first); first < last;) {
-            const int64_t stop = values.piece_end(first, last);
-            body(f, first, stop - first);
+            const int64_t stop = entries.piece_end(first, last);
+            body(f, first, stop - first, entries.leaves(first, stop), entries.values(first, stop));
             first = stop;
         }
     }
@@ -40,8 +52,7 @@ void for_pieces(const FibreList<I>& list, const Chunk& chunk, const ValueReader<
 template <class T>
 class FibreSums {
 public:
-    FibreSums(const std::vector<Chunk>& chunks, const int64_t* starts, int64_t rank)
-        : rank_(rank) {
+    FibreSums(const std::vector<Chunk>& chunks, const int64_t* starts, int64_t rank) : rank_(rank) {
         for (const Chunk& chunk : chunks) {
             const bool is_cut = starts[chunk.first_fibre] < chunk.first;
             cut_.push_back(is_cut ? chunk.first_fibre : -1);
@@ -60,8 +71,7 @@ public:
     void finish(const RowOf& row_of) const {
         if (!n_cut_) return;
         for (size_t c = 0; c < cut_.size(); ++c)
-            if (cut_[c] >= 0)
-                add_to(row_of(cut_[c]), spare_[0].data() + int64_t(c) * rank_, rank_);
+            if (cut_[c] >= 0) add_to(row_of(cut_[c]), spare_[0].data() + int64_t(c) * rank_, rank_);
     }
 
 private:
@@ -77,7 +87,7 @@ struct Panel {
     int64_t width;
 };
 
-// Rows of several panels side by side.
+// Rows of several panels side by side, filled up with zeros to some length.
 template <class T>
 class RowsBeside {
 public:
@@ -87,9 +97,9 @@ public:
 
     int64_t width() const { return width_; }
 
-    // A whole row, put together in `spare` where there are several panels.
-    const T* row(int64_t i, T* spare) const {
-        if (panels_.size() == 1) return panels_[0].data + i * width_;
+    // A whole row, put together in `spare` (zeroed, `length` long) where it is not there as such.
+    const T* row(int64_t i, int64_t length, T* spare) const {
+        if (panels_.size() == 1 && length == width_) return panels_[0].data + i * width_;
         T* to = spare;
         for (const auto& panel : panels_)
             to = std::copy_n(panel.data + i * panel.width, panel.width, to);
@@ -102,23 +112,24 @@ private:
 };
 
 // Values of left @ right.T at the entries, written to `out` or, where that is null, their squared
-// norm.
-template <class T, class I>
-double mode_values(const FibreList<I>& list, const T* left, const RowsBeside<T>& right, T* out,
-                   int64_t threads) {
-    const int64_t rank = right.width();
+// norm. `left` has n_lead rows.
+template <class T>
+double mode_values(const FibreList& list, const T* left, int64_t n_lead, const RowsBeside<T>& right,
+                   T* out, int64_t threads) {
+    const PaddedRows<T> lead(left, n_lead, right.width(), list.n_entries());
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
-    const auto loops = pick_loops<T, I>(rank);
-    const ValueReader<T> whole{Values<T>{}};
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        const Buffer<T> spare(rank);
+        const EntryReader<T> entries(list.leaves);
+        const Buffer<T> spare(lead.length);
         double square = 0;
-        for_pieces(list, chunks[size_t(c)], whole, [&](int64_t f, int64_t first, int64_t count) {
-            square += loops.evaluate(count, rank, list.leaves + first, left,
-                                     right.row(list.columns[f], spare.data()),
-                                     out ? out + first : nullptr);
-        });
+        const auto evaluate = [&](int64_t f, int64_t first, int64_t count, const uint32_t* leaves,
+                                  const T*) {
+            const T* const row = right.row(list.columns[f], lead.length, spare.data());
+            square += lead.loops.evaluate(count, lead.length, leaves, lead.data(), row,
+                                          out ? out + first : nullptr);
+        };
+        for_pieces(list, chunks[size_t(c)], entries, evaluate);
         squares[size_t(c)] = square;
     });
     double square = 0;
@@ -126,8 +137,8 @@ double mode_values(const FibreList<I>& list, const T* left, const RowsBeside<T>&
     return square;
 }
 
-// Sum over chunks into `along` (n_lead x rank, zeroed): body(chunk, its private sums). The first
-// chunk sums straight into the output, the others into buffers of their own.
+// Sum over chunks into `along` (zeroed): body(chunk, its private sums). The first chunk sums
+// straight into the output, the others into buffers of their own.
 template <class T, class Body>
 void sum_along(const std::vector<Chunk>& chunks, T* along, int64_t size, int64_t threads,
                const Body& body) {
@@ -137,36 +148,48 @@ void sum_along(const std::vector<Chunk>& chunks, T* along, int64_t size, int64_t
         buffers.emplace_back(size);
         parts.push_back({0, size, buffers.back().data()});
     }
-    run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        body(c, c == 0 ? along : buffers[size_t(c) - 1].data());
-    });
+    run_tasks(int64_t(chunks.size()), threads,
+              [&](int64_t c) { body(c, c == 0 ? along : buffers[size_t(c) - 1].data()); });
     add_parts(along, size, parts, threads);
 }
 
-// `across` (columns x rank) and `along` (n_lead x rank) come zeroed. Returns the squared norm of
-// the residual.
-template <class T, class I>
-double mode_pass(const FibreList<I>& list, const Values<T>& y, const T* left, const T* right,
-                 const T* rows, int64_t n_lead, int64_t rank, T* across, T* along,
-                 int64_t threads) {
+// `right` and `rows` are n_columns x rank, `across` too and `along` n_lead x rank, both zeroed.
+// Returns the squared norm of the residual.
+template <class T>
+double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64_t n_lead,
+                 const T* right, const T* rows, int64_t n_columns, int64_t rank, T* across,
+                 T* along, int64_t threads) {
+    PaddedRows<T> lead(left, n_lead, rank, list.n_entries());
+    T* const place = lead.place(along);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead * rank, sizeof(T));
-    const auto loops = pick_loops<T, I>(rank);
     const FibreSums<T> sums(chunks, list.starts, rank);
     std::vector<double> squares(chunks.size());
-    sum_along(chunks, along, n_lead * rank, threads, [&](int64_t c, T* own) {
-        const ValueReader<T> values(y);
-        const Buffer<T> piece(rank);
+    sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
+        const EntryReader<T> entries(list.leaves, y);
+        const Buffer<T> piece(lead.length), right_spare(lead.length), out_spare(lead.length);
+        const Loops<T> loops = lead.loops;
+        const T* const lead_rows = lead.data();
+        const int64_t length = lead.length, end = n_columns * rank - length;
         double square = 0;
-        for_pieces(list, chunks[size_t(c)], values, [&](int64_t f, int64_t first, int64_t count) {
-            const int64_t row = list.columns[f] * rank;
-            const bool is_whole = count == list.starts[f + 1] - list.starts[f];
-            square += loops.pull(count, rank, list.leaves + first,
-                                 values.read(first, first + count), left, right + row, rows + row,
-                                 is_whole ? across + row : piece.data(), own, nullptr);
-            if (!is_whole) add_to(sums.row(c, f, across + row), piece.data(), rank);
-        });
+        const auto pull = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
+                              const T* values) {
+            const int64_t at = list.columns[f] * rank;
+            // Rows of the panels are read beyond their end, into the next one: there the lead rows
+            // are zero. Only the last rows, which have no next one, are copied.
+            const T *b = right + at, *v = rows + at;
+            if (at > end) {
+                b = std::copy_n(b, rank, right_spare.data()) - rank;
+                v = std::copy_n(v, rank, out_spare.data()) - rank;
+            }
+            const bool fits = length == rank && count == list.starts[f + 1] - list.starts[f];
+            square += loops.pull(count, length, leaves, values, lead_rows, b, v,
+                                 fits ? across + at : piece.data(), own, nullptr);
+            if (!fits) add_to(sums.row(c, f, across + at), piece.data(), rank);
+        };
+        for_pieces(list, chunks[size_t(c)], entries, pull);
         squares[size_t(c)] = square;
     });
+    lead.take(place, along);
     sums.finish([&](int64_t f) { return across + list.columns[f] * rank; });
     double square = 0;
     for (const double part : squares) square += part;
@@ -174,40 +197,45 @@ double mode_pass(const FibreList<I>& list, const Values<T>& y, const T* left, co
 }
 
 // Row columns[f] of `out` (zeroed) = column f of G^T conj(q), G being the matrix of the entries.
-template <class T, class I>
-void fibre_products(const FibreList<I>& list, const Values<T>& y, const T* q, int64_t rank,
-                    T* out, int64_t threads) {
+template <class T>
+void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64_t n_lead,
+                    int64_t rank, T* out, int64_t threads) {
+    const PaddedRows<T> lead(q, n_lead, rank, list.n_entries());
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
-    const auto loops = pick_loops<T, I>(rank);
     const FibreSums<T> sums(chunks, list.starts, rank);
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        const ValueReader<T> values(y);
-        const Buffer<T> piece(rank);
-        for_pieces(list, chunks[size_t(c)], values, [&](int64_t f, int64_t first, int64_t count) {
+        const EntryReader<T> entries(list.leaves, y);
+        const Buffer<T> piece(lead.length);
+        const auto gather = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
+                                const T* values) {
             T* const row = out + list.columns[f] * rank;
-            const bool is_whole = count == list.starts[f + 1] - list.starts[f];
-            loops.gather(count, rank, list.leaves + first, values.read(first, first + count), q,
-                         is_whole ? row : piece.data());
-            if (!is_whole) add_to(sums.row(c, f, row), piece.data(), rank);
-        });
+            const bool fits = lead.length == rank && count == list.starts[f + 1] - list.starts[f];
+            lead.loops.gather(count, lead.length, leaves, values, lead.data(),
+                              fits ? row : piece.data());
+            if (!fits) add_to(sums.row(c, f, row), piece.data(), rank);
+        };
+        for_pieces(list, chunks[size_t(c)], entries, gather);
     });
     sums.finish([&](int64_t f) { return out + list.columns[f] * rank; });
 }
 
 // out += G G^H q for the matrix G (n_lead x n_fibres) of the entries; `out` comes zeroed.
-template <class T, class I>
-void gram_pass(const FibreList<I>& list, const Values<T>& y, const T* q, int64_t n_lead,
-               int64_t rank, T* out, int64_t threads) {
+template <class T>
+void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_lead, int64_t rank,
+               T* out, int64_t threads) {
+    PaddedRows<T> lead(q, n_lead, rank, list.n_entries());
+    const int64_t length = lead.length;
+    T* const place = lead.place(out);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead * rank, sizeof(T));
-    const auto loops = pick_loops<T, I>(rank);
 
-    const auto gather = [&](const ValueReader<T>& values, const Chunk& fibre, T* piece, T* row) {
-        std::fill_n(row, rank, T{});
-        for_pieces(list, fibre, values, [&](int64_t, int64_t first, int64_t count) {
-            loops.gather(count, rank, list.leaves + first, values.read(first, first + count), q,
-                         piece);
-            add_to(row, piece, rank);
-        });
+    const auto gather = [&](const EntryReader<T>& entries, const Chunk& fibre, T* piece, T* row) {
+        std::fill_n(row, length, T{});
+        const auto add = [&](int64_t, int64_t, int64_t count, const uint32_t* leaves,
+                             const T* values) {
+            lead.loops.gather(count, length, leaves, values, lead.data(), piece);
+            add_to(row, piece, length);
+        };
+        for_pieces(list, fibre, entries, add);
     };
 
     // G^H q of the fibres that lie in several chunks, first
@@ -217,18 +245,18 @@ void gram_pass(const FibreList<I>& list, const Values<T>& y, const T* q, int64_t
         const bool is_cut = list.starts[f] < chunk.first;
         if (is_cut && (shared.empty() || shared.back() != f)) shared.push_back(f);
     }
-    const Buffer<T> products(int64_t(shared.size()) * rank);
+    const Buffer<T> products(int64_t(shared.size()) * length);
     run_tasks(int64_t(shared.size()), threads, [&](int64_t i) {
         const int64_t f = shared[size_t(i)];
-        const Buffer<T> piece(rank);
-        gather(ValueReader<T>(y), {f, f + 1, list.starts[f], list.starts[f + 1]}, piece.data(),
-               products.data() + i * rank);
+        const Buffer<T> piece(length);
+        gather(EntryReader<T>(list.leaves, y), {f, f + 1, list.starts[f], list.starts[f + 1]},
+               piece.data(), products.data() + i * length);
     });
 
-    sum_along(chunks, out, n_lead * rank, threads, [&](int64_t c, T* own) {
+    sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
         const Chunk& chunk = chunks[size_t(c)];
-        const ValueReader<T> values(y);
-        const Buffer<T> row(rank), piece(rank);
+        const EntryReader<T> entries(list.leaves, y);
+        const Buffer<T> row(length), piece(length);
         for (int64_t f = chunk.first_fibre; f < chunk.end_fibre; ++f) {
             const Chunk fibre{f, f + 1, std::max(chunk.first, list.starts[f]),
                               std::min(chunk.last, list.starts[f + 1])};
@@ -236,43 +264,50 @@ void gram_pass(const FibreList<I>& list, const Values<T>& y, const T* q, int64_t
             const T* known = row.data();
             if (count < list.starts[f + 1] - list.starts[f]) {
                 const auto at = std::lower_bound(shared.begin(), shared.end(), f);
-                known = products.data() + (at - shared.begin()) * rank;
-            } else if (values.piece_end(fibre.first, fibre.last) == fibre.last) {
-                const T* const all = values.read(fibre.first, fibre.last);
-                loops.gather(count, rank, list.leaves + fibre.first, all, q, row.data());
-                loops.scatter(count, rank, list.leaves + fibre.first, all, known, own);
+                known = products.data() + (at - shared.begin()) * length;
+            } else if (entries.piece_end(fibre.first, fibre.last) == fibre.last) {
+                const uint32_t* const leaves = entries.leaves(fibre.first, fibre.last);
+                const T* const values = entries.values(fibre.first, fibre.last);
+                lead.loops.gather(count, length, leaves, values, lead.data(), row.data());
+                lead.loops.scatter(count, length, leaves, values, known, own);
                 continue;
             } else {
-                gather(values, fibre, piece.data(), row.data());
+                gather(entries, fibre, piece.data(), row.data());
             }
-            for_pieces(list, fibre, values, [&](int64_t, int64_t first, int64_t n) {
-                loops.scatter(n, rank, list.leaves + first, values.read(first, first + n), known,
-                              own);
-            });
+            const auto scatter = [&](int64_t, int64_t, int64_t n, const uint32_t* leaves,
+                                     const T* values) {
+                lead.loops.scatter(n, length, leaves, values, known, own);
+            };
+            for_pieces(list, fibre, entries, scatter);
         }
     });
+    lead.take(place, out);
 }
 
-inline float squared_size(float value) { return value * value; }
-inline double squared_size(double value) { return value * value; }
+inline float squared_size(float value) {
+    return value * value;
+}
+inline double squared_size(double value) {
+    return value * value;
+}
 template <class Real>
 Real squared_size(Complex<Real> value) {
     return value.re * value.re + value.im * value.im;
 }
 
 // energies[leaves] += |y|^2; `energies` (n_lead) comes zeroed
-template <class T, class I, class Real>
-void leaf_energies(const FibreList<I>& list, const Values<T>& y, int64_t n_lead, Real* energies,
+template <class T, class Real>
+void leaf_energies(const FibreList& list, const Values<T>& y, int64_t n_lead, Real* energies,
                    int64_t threads) {
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead, sizeof(Real));
     sum_along(chunks, energies, n_lead, threads, [&](int64_t c, Real* own) {
         const Chunk& chunk = chunks[size_t(c)];
-        const ValueReader<T> values(y);
+        const EntryReader<T> entries(list.leaves, y);
         for (int64_t first = chunk.first; first < chunk.last;) {
-            const int64_t stop = values.piece_end(first, chunk.last);
-            const T* const piece = values.read(first, stop);
-            for (int64_t e = first; e < stop; ++e)
-                own[list.leaves[e]] += squared_size(piece[e - first]);
+            const int64_t stop = entries.piece_end(first, chunk.last);
+            const uint32_t* const leaves = entries.leaves(first, stop);
+            const T* const values = entries.values(first, stop);
+            for (int64_t e = 0; e < stop - first; ++e) own[leaves[e]] += squared_size(values[e]);
             first = stop;
         }
     });

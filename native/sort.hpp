@@ -14,14 +14,15 @@ namespace tensormend {
 
 constexpr int64_t block_rows = 16384;
 
-inline int64_t count_blocks(int64_t n_rows) { return (n_rows + block_rows - 1) / block_rows; }
+inline int64_t count_blocks(int64_t n_rows) {
+    return (n_rows + block_rows - 1) / block_rows;
+}
 
 // Call body(block, first row, end) for all blocks of rows, on several threads.
 template <class Body>
 void for_blocks(int64_t n_rows, int64_t threads, const Body& body) {
-    run_tasks(count_blocks(n_rows), threads, [&](int64_t b) {
-        body(b, b * block_rows, std::min(n_rows, (b + 1) * block_rows));
-    });
+    run_tasks(count_blocks(n_rows), threads,
+              [&](int64_t b) { body(b, b * block_rows, std::min(n_rows, (b + 1) * block_rows)); });
 }
 
 // Write the columns of an m x d array of coordinates one by one. Returns the first row with a
@@ -36,7 +37,8 @@ int64_t split_rows(const Index* rows, int64_t n_rows, const std::vector<int64_t>
             const Index* const row = rows + i * int64_t(d);
             bool is_bad = false;
             for (size_t k = 0; k < d; ++k) {
-                is_bad |= uint64_t(int64_t(row[k])) >= uint64_t(bounds[k]);  // negative ones wrap around
+                is_bad |=
+                    uint64_t(int64_t(row[k])) >= uint64_t(bounds[k]);  // negative ones wrap around
                 columns[k][i] = uint32_t(row[k]);
             }
             if (is_bad) {
@@ -123,9 +125,9 @@ inline Nodes find_nodes(const std::vector<Column>& columns, int64_t n_rows, int6
     return join_nodes(found, n_levels);
 }
 
-// Read on from row `i` while the rows lie in its fibre, and stop at the first that does not. Whether
-// their last column, which is written to the leaves, ascends and stays below its bound. D is the
-// number of columns, known to the compiler, or 0.
+// Read on from row `i` while the rows lie in its fibre, and stop at the first that does not.
+// Whether their last column, which is written to the leaves, ascends and stays below its bound. D
+// is the number of columns, known to the compiler, or 0.
 template <size_t D, class Index>
 bool read_fibre(const Index* rows, const std::vector<size_t>& order, int64_t bound, int64_t end,
                 uint32_t* leaves, int64_t& i) {

@@ -33,8 +33,12 @@ struct Fault {
     int64_t line = 0, column = 0;
 };
 
-inline bool is_gap(char c) { return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n'); }
-inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_gap(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
+}
+inline bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 // Without regard to the locale; for numbers at the ends of the range, and for standard libraries
 // whose from_chars takes integers only.

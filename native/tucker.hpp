@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "dispatch.hpp"
 #include "loops.hpp"
+#include "padding.hpp"
 #include "parallel.hpp"
 #include "values.hpp"
 
@@ -19,10 +21,9 @@ struct Level {
 };
 
 // Where the entries are: a tree over the other modes, lead-mode coordinates at the leaves.
-template <class I>
 struct Tree {
     std::vector<Level> levels;
-    const I* leaves;
+    Leaves leaves;
 
     const Level& fibres() const { return levels.back(); }
 };
@@ -97,10 +98,10 @@ enum class Task {
     normal,    // values of a tangent vector to x, pulled back through x
 };
 
-template <class T, class I>
+template <class T>
 struct Job {
     Task task;
-    Tree<I> tree;
+    Tree tree;
     TuckerTensor<T> x;
     // The tangent vector: the derivative of x as core and factors move by these. The rows of its
     // last factor follow those of x in `lead_rows`.
@@ -111,16 +112,15 @@ struct Job {
 };
 
 // One chunk's walk.
-template <class T, class I>
+template <class T>
 class Walk {
 public:
-    Walk(const Job<T, I>& job, const Span& span, const Sums<T>& sums)
-        : job_(job), span_(span), sums_(sums), y_(job.y) {
+    Walk(const Job<T>& job, const Span& span, const Sums<T>& sums)
+        : job_(job), span_(span), sums_(sums), entries_(job.tree.leaves, job.y) {
         const size_t n_levels = job.tree.levels.size();
         for (size_t l = 0; l < n_levels; ++l) {
             const int64_t rest = job.x.rest(l);
             rests_.push_back(rest);
-            loops_.push_back(pick_loops<T, I>(rest));
             if (l + 1 == n_levels) break;  // fibres use the spare rows
             blocks_.emplace_back(group_size * rest);
             if (sums.core) gathered_.emplace_back(group_size * rest);
@@ -143,7 +143,6 @@ private:
             return;
         }
         const Level& level = job_.tree.levels[l];
-        const Loops<T, I>& loops = loops_[l];
         const int64_t rank = job_.x.factors[l].rank, rest = rests_[l];
         for (; begin < end; begin += group_size) {
             const int64_t count = std::min<int64_t>(group_size, end - begin);
@@ -163,10 +162,10 @@ private:
                     step_below[k] = step_blocks_[l].data() + k * rest;
                 }
             }
-            loops.contract(count, rank, rest, u, block, below, false);
+            node_loops_.contract(count, rank, rest, u, block, below, false);
             if (step) {
-                loops.contract(count, rank, rest, u, step, step_below, false);
-                loops.contract(count, rank, rest, moves, block, step_below, true);
+                node_loops_.contract(count, rank, rest, u, step, step_below, false);
+                node_loops_.contract(count, rank, rest, moves, block, step_below, true);
             }
             if (up) std::fill_n(acc[0], count * rest, T{});
             for (int64_t k = 0; k < count; ++k) {
@@ -174,52 +173,50 @@ private:
                       std::min(level.starts[begin + k + 1], span_.end[l + 1]), below[k],
                       step_below[k], acc[k]);
             }
-            if (up) loops.fold(count, rank, rest, u, block, acc, grad, up);
+            if (up) node_loops_.fold(count, rank, rest, u, block, acc, grad, up);
         }
     }
 
-    void visit_fibres(size_t l, int64_t begin, int64_t end, const T* block, const T* step,
-                      T* up) {
+    void visit_fibres(size_t l, int64_t begin, int64_t end, const T* block, const T* step, T* up) {
         const Level& level = job_.tree.levels[l];
         int64_t first = std::max(level.starts[begin], span_.chunk.first);
         const int64_t last = std::min(level.starts[end], span_.chunk.last);
-        while (first < last) {  // values that need converting come in pieces
-            const int64_t stop = y_.piece_end(first, last);
+        while (first < last) {  // what needs converting comes in pieces
+            const int64_t stop = entries_.piece_end(first, last);
             int64_t after = end;
             if (stop < last) {
-                after = std::lower_bound(level.starts + begin, level.starts + end, stop) -
-                        level.starts;
+                after =
+                    std::lower_bound(level.starts + begin, level.starts + end, stop) - level.starts;
             }
             visit_run({level.nodes, level.starts, begin, after, first, stop,
-                       job_.tree.leaves + first},
+                       entries_.leaves(first, stop)},
                       l, block, step, up);
             begin = level.starts[after] > stop ? after - 1 : after;
             first = stop;
         }
     }
 
-    void visit_run(const Run<I>& run, size_t l, const T* block, const T* step, T* up) {
-        const auto& loops = loops_.back();
+    void visit_run(const Run& run, size_t l, const T* block, const T* step, T* up) {
         T* const spare = spare_[0].data();
         T* const out = job_.out ? job_.out + run.first : nullptr;
         const int64_t n_rows = job_.x.factors[l].rank, rank = job_.x.factors.back().rank;
         const Branch<T> x{block, job_.x.factors[l].data, job_.x.factors.back().data, n_rows, rank};
         if (job_.task == Task::values) {
-            square_ += loops.values(run, x, out, spare);
+            square_ += loops_.values(run, x, out, spare);
             return;
         }
         Branch<T> moved{};
         if (step) moved = {step, job_.step.factors[l].data, job_.lead_rows, n_rows, rank};
         if (job_.task == Task::tangent) {
-            square_ += loops.tangent(run, x, moved, spare);
+            square_ += loops_.tangent(run, x, moved, spare);
             return;
         }
         const Gradient<T> sums{up, factor_sums(l), sums_.factors.back()};
         if (job_.task == Task::normal) {
-            square_ += loops.normal(run, x, moved, sums, spare);
+            square_ += loops_.normal(run, x, moved, sums, spare);
         } else {
-            const T* const y = y_.read(run.first, run.last);
-            square_ += loops.pullback(run, x, y, job_.task == Task::residual, sums, out, spare);
+            const T* const y = entries_.values(run.first, run.last);
+            square_ += loops_.pullback(run, x, y, job_.task == Task::residual, sums, out, spare);
         }
     }
 
@@ -227,33 +224,34 @@ private:
         return sums_.factors[l] - (l == 0 ? sums_.first_row * job_.x.factors[0].rank : 0);
     }
 
-    const Job<T, I>& job_;
+    const Job<T>& job_;
     const Span& span_;
     const Sums<T>& sums_;
-    ValueReader<T> y_;
+    EntryReader<T> entries_;
     std::vector<int64_t> rests_;
-    std::vector<Loops<T, I>> loops_;
+    const Loops<T> loops_ = pick_loops<T>(job_.x.factors.back().rank);
+    const NodeLoops<T> node_loops_ = pick_node_loops<T>();
     std::vector<Buffer<T>> blocks_, step_blocks_, gathered_, spare_;
     double square_ = 0;
 };
 
-template <class T, class I>
-double walk_values(const Job<T, I>& job, int64_t threads) {
+template <class T>
+double walk_values(const Job<T>& job, int64_t threads) {
     const Level& fibres = job.tree.fibres();
     const auto chunks = cut_chunks(fibres.starts, fibres.n_nodes, 0, sizeof(T));
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
         const Span span(job.tree.levels, chunks[size_t(c)]);
         const Sums<T> none;
-        squares[size_t(c)] = Walk<T, I>(job, span, none).run();
+        squares[size_t(c)] = Walk<T>(job, span, none).run();
     });
     double square = 0;
     for (const double part : squares) square += part;
     return square;
 }
 
-template <class T, class I>
-double walk_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads) {
+template <class T>
+double walk_pullback(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
     const auto& factors = job.x.factors;
     int64_t n_partial = job.x.core_size();
     for (size_t k = 1; k < factors.size(); ++k) n_partial += factors[k].size();
@@ -294,7 +292,7 @@ double walk_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads)
     std::vector<double> squares(chunks.size());
 
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        squares[size_t(c)] = Walk<T, I>(job, spans[size_t(c)], sums_of[size_t(c)]).run();
+        squares[size_t(c)] = Walk<T>(job, spans[size_t(c)], sums_of[size_t(c)]).run();
     });
 
     add_parts(sums.core, job.x.core_size(), core_parts, threads);
@@ -303,22 +301,6 @@ double walk_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads)
     double square = 0;
     for (const double part : squares) square += part;
     return square;
-}
-
-// So many blocks of n_rows x width numbers.
-struct Blocks {
-    int64_t n_blocks, n_rows, width;
-    int64_t size() const { return n_blocks * n_rows * width; }
-};
-
-// Copy what blocks of two sizes, of the same number, have in common.
-template <class T>
-void copy_blocks(const T* from, const Blocks& a, T* to, const Blocks& b) {
-    const int64_t n_rows = std::min(a.n_rows, b.n_rows), width = std::min(a.width, b.width);
-    for (int64_t block = 0; block < a.n_blocks; ++block)
-        for (int64_t row = 0; row < n_rows; ++row)
-            std::copy_n(from + (block * a.n_rows + row) * a.width, width,
-                        to + (block * b.n_rows + row) * b.width);
 }
 
 // How the core and the last two factors of a tensor lie, those at the fibres and at the entries.
@@ -337,23 +319,22 @@ struct Layout {
     // stays square.
     Layout with_room() const {
         Layout out = *this;
-        out.lead.width = out.core.width = pick_roomy_rank<T>(lead.width);
+        out.lead.width = out.core.width = pick_length<T>(lead.width);
         if (next.width == lead.width) out.next.width = out.core.n_rows = out.lead.width;
         return out;
     }
 };
 
 // A job in a layout with room where that pays, and with the lead rows of a tangent vector.
-template <class T, class I>
+template <class T>
 class Prepared {
 public:
-    explicit Prepared(const Job<T, I>& given)
+    explicit Prepared(const Job<T>& given)
         : job(given), tight_(given.x), roomy_(tight_.with_room()) {
         const Level& fibres = given.tree.fibres();
         const int64_t n_entries = fibres.starts[fibres.n_nodes];
-        // copying factors must be little beside the work at the entries
         const int64_t n_rows = std::max(tight_.lead.n_rows, widens_next() ? tight_.next.n_rows : 0);
-        if (n_entries < 16 * n_rows) roomy_ = tight_;
+        if (!pays_to_pad(n_rows, n_entries)) roomy_ = tight_;
         if (has_room()) {
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);
@@ -389,7 +370,7 @@ public:
         copy_blocks(places.factors[last], roomy_.lead, sums.factors[last], tight_.lead);
     }
 
-    Job<T, I> job;
+    Job<T> job;
 
 private:
     bool widens_next() const { return roomy_.next.width != tight_.next.width; }
@@ -420,15 +401,15 @@ private:
 };
 
 // Values of x written to job.out, or their squared norm, or that of a tangent vector.
-template <class T, class I>
-double tucker_values(const Job<T, I>& job, int64_t threads) {
-    return walk_values(Prepared<T, I>(job).job, threads);
+template <class T>
+double tucker_values(const Job<T>& job, int64_t threads) {
+    return walk_values(Prepared<T>(job).job, threads);
 }
 
 // The sums come zeroed. Returns the squared norm of what was pulled back.
-template <class T, class I>
-double tucker_pullback(const Job<T, I>& job, const Sums<T>& sums, int64_t threads) {
-    Prepared<T, I> prepared(job);
+template <class T>
+double tucker_pullback(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
+    Prepared<T> prepared(job);
     if (!prepared.has_room()) return walk_pullback(prepared.job, sums, threads);
     const Sums<T> places = prepared.places(sums);
     const double square = walk_pullback(prepared.job, places, threads);

@@ -1,4 +1,4 @@
-// Measurements, kept in the type of the sums or in half of it.
+// What lies at the entries: measurements and lead-mode coordinates.
 #pragma once
 
 #include <algorithm>
@@ -41,26 +41,45 @@ struct Values {
     const typename HalfOf<T>::type* half = nullptr;
 };
 
-// Reads values in the type of the sums; those of half the size are converted a piece at a time,
-// small enough to stay in cache.
+// Lead-mode coordinates of the entries in 32 bits or, to save memory, in 16: one of the two
+// pointers is null.
+struct Leaves {
+    const uint32_t* whole = nullptr;
+    const uint16_t* half = nullptr;
+};
+
+// Reads what lies at the entries in the types of the loops. What takes half the bits is converted a
+// piece at a time, small enough to stay in cache.
 template <class T>
-class ValueReader {
+class EntryReader {
 public:
-    explicit ValueReader(const Values<T>& values) : values_(values) {
-        if (values.half) piece_.emplace_back(max_piece);
+    explicit EntryReader(const Leaves& leaves, const Values<T>& values = {})
+        : leaves_(leaves), values_(values) {
+        if (leaves.half) leaf_piece_.emplace_back(max_piece);
+        if (values.half) value_piece_.emplace_back(max_piece);
     }
+
+    // Whether entries come in pieces.
+    bool converts() const { return leaves_.half || values_.half; }
 
     // How far a piece that begins with entry `first` may reach.
     int64_t piece_end(int64_t first, int64_t last) const {
-        return values_.half ? std::min(last, first + max_piece) : last;
+        return converts() ? std::min(last, first + max_piece) : last;
     }
 
-    const T* read(int64_t first, int64_t last) const {
-        if (!values_.half) return values_.whole + first;
+    const uint32_t* leaves(int64_t first, int64_t last) const {
+        if (!leaves_.half) return leaves_.whole + first;
+        uint32_t* const out = leaf_piece_[0].data();
+        for (int64_t e = first; e < last; ++e) out[e - first] = leaves_.half[e];
+        return out;
+    }
+
+    const T* values(int64_t first, int64_t last) const {
+        if (!values_.half) return values_.whole ? values_.whole + first : nullptr;
         if constexpr (std::is_same_v<T, typename HalfOf<T>::type>) {
             return values_.half + first;
         } else {
-            T* const out = piece_[0].data();
+            T* const out = value_piece_[0].data();
             for (int64_t e = first; e < last; ++e) widen(values_.half[e], out[e - first]);
             return out;
         }
@@ -68,8 +87,10 @@ public:
 
 private:
     static constexpr int64_t max_piece = 2048;
+    Leaves leaves_;
     Values<T> values_;
-    std::vector<Buffer<T>> piece_;
+    std::vector<Buffer<uint32_t>> leaf_piece_;
+    std::vector<Buffer<T>> value_piece_;
 };
 
 template <class T>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -28,7 +29,11 @@ for method in ("sm-qrgd", "rgd", "sempiht", "tiht"):
 
 def test_everything_works_without_compiled_kernels() -> None:
     run = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", RUN], capture_output=True, text=True, check=False
+        [sys.executable, "-c", RUN],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TENSORMEND_KERNELS": ""},
     )
     assert run.returncode == 0, run.stderr
     rows = [line.split() for line in run.stdout.splitlines()]
@@ -37,5 +42,33 @@ def test_everything_works_without_compiled_kernels() -> None:
 
 
 def test_every_native_kernel_has_a_twin() -> None:
-    names = set(kernels.__all__) - {"is_native", "reference", "thread_count"}
+    names = set(kernels.__all__) - {"Tree", "is_native", "reference", "thread_count"}
     assert names == set(kernels.reference.__all__)
+
+
+def run_with(choice: str, code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-c", f"from tensormend import kernels\n{code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TENSORMEND_KERNELS": choice},
+    )
+
+
+def test_kernels_are_chosen_by_a_variable() -> None:
+    twins = run_with("numpy", "raise SystemExit(kernels.is_native)")
+    assert (twins.returncode, twins.stderr) == (0, "")  # asked for, so there is no warning
+    wrong = run_with("sse9", "")
+    assert wrong.returncode == 1
+    assert "TENSORMEND_KERNELS must be one of numpy, " in wrong.stderr or not kernels.is_native
+    without = "import sys\nsys.modules['tensormend.kernels._native'] = None\nimport tensormend"
+    missing = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", without],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TENSORMEND_KERNELS": "baseline"},
+    )
+    assert missing.returncode == 1
+    assert "the compiled kernels are not available" in missing.stderr

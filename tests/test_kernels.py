@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from tensormend import kernels
 from tensormend.fibres import Fibres
 from tensormend.kernels import reference
+from tensormend.kernels.tree import Tree
 
 Array = NDArray[Any]
 
@@ -86,18 +86,18 @@ class Case:
         )
 
     @property
-    def tree(self) -> tuple[Any, ...]:
-        return self.fibres.nodes, self.fibres.starts, self.fibres.leaves
+    def tree(self) -> Tree:
+        return self.fibres.tree
 
     @property
-    def matrix(self) -> tuple[Array, Array, Array]:
-        return self.fibres.columns, self.fibres.starts[-1], self.fibres.leaves
+    def matrix(self) -> tuple[Tree, Array]:
+        return self.fibres.tree, self.fibres.columns
 
     def tucker_values(self, module: Any, **options: Any) -> list[Any]:
-        return [module.tucker_values(*self.tree, self.core, self.factors, **options)]
+        return [module.tucker_values(self.tree, self.core, self.factors, **options)]
 
     def tucker_energy(self, module: Any, **options: Any) -> list[Any]:
-        return [module.tucker_energy(*self.tree, self.core, self.factors, **options)]
+        return [module.tucker_energy(self.tree, self.core, self.factors, **options)]
 
     @property
     def moving(self) -> tuple[Array, list[Array], Array, list[Array]]:
@@ -108,28 +108,28 @@ class Case:
         return self.core, self.factors, step_core, step_factors
 
     def tangent_energy(self, module: Any, **options: Any) -> list[Any]:
-        return [module.tangent_energy(*self.tree, *self.moving, **options)]
+        return [module.tangent_energy(self.tree, *self.moving, **options)]
 
     def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
-        square, core, factors = module.tucker_normal(*self.tree, *self.moving, **options)
+        square, core, factors = module.tucker_normal(self.tree, *self.moving, **options)
         return [square, core, *factors]
 
     def tucker_pullback(self, module: Any, **options: Any) -> list[Any]:
         loss, core, factors, residual = module.tucker_pullback(
-            *self.tree, self.y, self.core, self.factors, want_residual=True, **options
+            self.tree, self.y, self.core, self.factors, want_residual=True, **options
         )
         return [loss, core, *factors, residual]
 
     def without_residual(self, module: Any, **options: Any) -> list[Any]:
         loss, core, factors, residual = module.tucker_pullback(
-            *self.tree, self.y, self.core, self.factors, **options
+            self.tree, self.y, self.core, self.factors, **options
         )
         assert residual is None
         return [loss, core, *factors]
 
     def tucker_pull(self, module: Any, **options: Any) -> list[Any]:
         loss, core, factors, residual = module.tucker_pullback(
-            *self.tree, self.y, self.core, self.factors, subtract=False, **options
+            self.tree, self.y, self.core, self.factors, subtract=False, **options
         )
         assert residual is None
         return [loss, core, *factors]
@@ -157,12 +157,12 @@ class Case:
 
     def leaf_energies(self, module: Any, **options: Any) -> list[Any]:
         n_lead = len(self.left)
-        energies = module.leaf_energies(*self.matrix[1:], self.y, n_lead, **options)
+        energies = module.leaf_energies(self.tree, self.y, n_lead, **options)
         assert energies.dtype == self.y.real.dtype
         return [energies.astype(self.left.dtype)]
 
     def gram_pass(self, module: Any, **options: Any) -> list[Any]:
-        return [module.gram_pass(*self.matrix[1:], self.y, self.left, **options)]
+        return [module.gram_pass(self.tree, self.y, self.left, **options)]
 
 
 RUNS: list[Callable[..., list[Any]]] = [
@@ -235,13 +235,19 @@ def many_entries(dtype: str, lead: int = -1, ranks: tuple[int, ...] = (3, 4, 5))
     return Case.draw(shape, ranks, indices, dtype, lead)
 
 
-def skewed(dtype: str) -> Case:
+def skewed(dtype: str, n: int = 150_000) -> Case:
     """One fibre holds most entries, and so spans several chunks' worth of them."""
-    shape, rng = (30, 40, 150_000), np.random.default_rng(2)
-    long = np.stack([np.full(140_000, 7), np.full(140_000, 11), np.arange(140_000)], axis=1)
+    shape, rng = (30, 40, n), np.random.default_rng(2)
+    size = n - 10_000
+    long = np.stack([np.full(size, 7), np.full(size, 11), np.arange(size)], axis=1)
     flat = rng.choice(math.prod(shape), 60_000, replace=False)
     short = np.stack(np.unravel_index(flat, shape), axis=1)
     return Case.draw(shape, (2, 3, 2), np.unique(np.concatenate([long, short]), axis=0), dtype)
+
+
+def skewed_short(dtype: str) -> Case:
+    """The same with indices that fit 16 bits."""
+    return skewed(dtype, 65_000)
 
 
 def hypersparse(dtype: str) -> Case:
@@ -344,17 +350,46 @@ def test_filled_up_matrices_match_reference(rank: tuple[int, int]) -> None:
 
 
 @needs_native
-def test_loops_for_any_machine_match_reference() -> None:
-    # they are picked once, when the first kernel runs, so they need a process of their own
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import test_kernels as t\n"
-        "for dtype in t.DTYPES:\n"
-        "    for other in (0, 1):\n"
-        "        t.check_ranks((*range(1, 10), 15, 31, 39, 66), dtype, other)\n"
-    )
-    environment = {**os.environ, "TENSORMEND_BASELINE": "1"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)  # noqa: S603
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("other", [0, 1])
+def test_every_instruction_set_matches_reference(dtype: str, other: int) -> None:
+    from tensormend.kernels import _native
+
+    *slower, fastest = _native.targets()
+    assert ("baseline" in slower) == (fastest != "baseline")
+    try:
+        for target in slower:
+            _native.use_target(target)
+            check_ranks((*range(1, 18), 25, 32, 33, 39, 66), dtype, other)
+    finally:
+        _native.use_target(os.environ.get("TENSORMEND_KERNELS") or fastest)
+
+
+@needs_native
+def test_an_instruction_set_takes_effect() -> None:
+    # other loops add up in another order: some of many sums differ in their last bit
+    from tensormend.kernels import _native
+
+    *slower, fastest = _native.targets()
+    if not slower:
+        pytest.skip("there is one instruction set here")
+    case = many_entries("float64")
+    found = []
+    try:
+        for target in (slower[0], fastest):
+            _native.use_target(target)
+            found.append(case.tucker_values(_native)[0])
+    finally:
+        _native.use_target(os.environ.get("TENSORMEND_KERNELS") or fastest)
+    assert not np.array_equal(*found)
+
+
+@needs_native
+def test_an_instruction_set_that_is_not_there_is_refused() -> None:
+    from tensormend.kernels import _native
+
+    with pytest.raises(ValueError, match="this machine can run are baseline.*got sse9"):
+        _native.use_target("sse9")
 
 
 @needs_native
@@ -398,15 +433,17 @@ def test_values_of_half_the_bits_are_summed_in_full(
 
 
 @needs_native
-def test_the_width_of_the_leaves_does_not_change_a_bit() -> None:
+@pytest.mark.parametrize("make", [many_entries, skewed_short])
+def test_leaves_in_16_bits_give_the_same(make: Callable[[str], Case]) -> None:
+    # they are read in pieces, which may cut a fibre
     from tensormend.kernels import _native
 
-    long = many_entries("float64")
+    long = make("float64")
     short = replace(long, fibres=long.fibres.compact())
     assert short.fibres.leaves.dtype == np.uint16
     for run in RUNS:
-        for a, b in zip(run(short, _native), run(long, _native), strict=True):
-            assert np.array_equal(a, b)
+        assert_close(run(short, _native), run(long, _native), np.dtype("float64"))
+        check_threads(short, run)
 
 
 @needs_native
@@ -423,11 +460,10 @@ def test_kernels_work_in_threads_side_by_side_and_after_a_fork() -> None:
         return
     code = (
         "import os, sys, numpy as np\n"
-        "from tensormend.kernels import _native\n"
-        "columns = [np.arange(200_000, dtype=np.int64)]\n"
-        "starts = np.arange(200_001, dtype=np.int64)\n"
-        "leaves, y = np.zeros(200_000, np.uint16), np.ones(200_000)\n"
-        "run = lambda: _native.leaf_energies(starts, leaves, y, 1, 2)[0] == 200_000\n"
+        "from tensormend.kernels import Tree, _native\n"
+        "nodes, starts = np.arange(200_000, dtype=np.uint32), np.arange(200_001)\n"
+        "tree = Tree((nodes,), (starts,), np.zeros(200_000, np.uint16))\n"
+        "run = lambda: _native.leaf_energies(tree, np.ones(200_000), 1, 2)[0] == 200_000\n"
         "ok = run()\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if run() and run() else 1)\n"
@@ -490,7 +526,7 @@ def test_mode_reference_matches_dense(case: Case) -> None:
     across = entries.T @ case.left.conj()
     assert_close(case.fibre_products(reference), [across], complex)
     energies = np.sum(np.abs(entries) ** 2, axis=1)
-    assert_close([reference.leaf_energies(*case.matrix[1:], case.y, len(x))], [energies], float)
+    assert_close([reference.leaf_energies(case.tree, case.y, len(x))], [energies], float)
     expected = [entries @ entries.conj().T @ case.left]
     assert_close(case.gram_pass(reference), expected, complex)
 
@@ -526,8 +562,7 @@ def test_inputs_are_left_alone_and_residual_is_optional() -> None:
 
     case = small_case()
     before = [case.core.copy(), case.y.copy(), *(factor.copy() for factor in case.factors)]
-    nodes, starts, leaves = case.tree
-    *_, residual = _native.tucker_pullback(nodes, starts, leaves, case.y, case.core, case.factors)
+    *_, residual = _native.tucker_pullback(case.tree, case.y, case.core, case.factors)
     assert residual is None
     for a, b in zip(before, [case.core, case.y, *case.factors], strict=True):
         assert np.array_equal(a, b)
@@ -589,22 +624,26 @@ TUCKER_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
+def changed(case: Case, change: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with a mistake in them; the parts of the tree make a tree."""
+    made = {name: make(case) for name, make in change.items()}
+    parts = {name: made.pop(name) for name in Tree._fields if name in made}
+    return made | {"tree": case.tree._replace(**parts)} if parts else made
+
+
 @needs_native
 @pytest.mark.parametrize(("change", "error", "message"), TUCKER_MISTAKES)
 def test_tucker_mistakes(change: dict[str, Any], error: type[Exception], message: str) -> None:
     from tensormend.kernels import _native
 
     case = small_case()
-    nodes, starts, leaves = case.tree
     arguments: dict[str, Any] = {
-        "nodes": nodes,
-        "starts": starts,
-        "leaves": leaves,
+        "tree": case.tree,
         "y": case.y,
         "core": case.core,
         "factors": case.factors,
     }
-    arguments |= {name: make(case) for name, make in change.items()}
+    arguments |= changed(case, change)
     with pytest.raises(error, match=message):
         _native.tucker_pullback(**arguments)
     if "y" not in change:
@@ -613,8 +652,13 @@ def test_tucker_mistakes(change: dict[str, Any], error: type[Exception], message
             _native.tucker_values(**arguments)
 
 
+def last_starts(change: Callable[[Array], Array]) -> Callable[[Case], tuple[Array, ...]]:
+    """Change where the fibres begin."""
+    return lambda case: (*case.fibres.starts[:-1], change(case.fibres.starts[-1]))
+
+
 MODE_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"columns": lambda c: c.fibres.columns[:-1]}, ValueError, "starts must have length 20"),
+    ({"columns": lambda c: c.fibres.columns[:-1]}, ValueError, "one number for each of the 20 fibres"),
     (
         {"columns": lambda c: c.fibres.columns + 7},
         ValueError,
@@ -625,7 +669,7 @@ MODE_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "columns must lie between 0 and 19, got -1 to 18",
     ),
-    ({"starts": lambda c: c.fibres.starts[-1] + 1}, ValueError, "starts must begin with 0"),
+    ({"starts": last_starts(lambda s: s + 1)}, ValueError, r"starts\[1\] must begin with 0"),
     ({"right": lambda c: c.right[:, :1]}, ValueError, "right must have 2 columns, got 1"),
     ({"rows": lambda c: c.rows[:, :1]}, ValueError, "rows must have 2 columns, got 1"),
     ({"rows": lambda c: c.rows[:-1]}, ValueError, "rows must have as many rows as right, 20"),
@@ -645,17 +689,15 @@ def test_mode_mistakes(change: dict[str, Any], error: type[Exception], message: 
     from tensormend.kernels import _native
 
     case = small_case()
-    columns, starts, leaves = case.matrix
     arguments: dict[str, Any] = {
-        "columns": columns,
-        "starts": starts,
-        "leaves": leaves,
+        "tree": case.tree,
+        "columns": case.fibres.columns,
         "y": case.y,
         "left": case.left,
         "right": case.right,
         "rows": case.rows,
     }
-    arguments |= {name: make(case) for name, make in change.items()}
+    arguments |= changed(case, change)
     with pytest.raises(error, match=message):
         _native.mode_pass(**arguments)
     if not change.keys() & {"y", "right", "rows"}:
@@ -680,8 +722,9 @@ def test_parts_of_a_matrix_must_fit() -> None:
 
 
 GRAM_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"starts": lambda c: c.fibres.starts[-1][:0]}, ValueError, "starts must have at least one"),
-    ({"starts": lambda c: c.fibres.starts[-1] + 1}, ValueError, "starts must begin with 0"),
+    ({"starts": lambda _: ()}, ValueError, "starts must have one level or more"),
+    ({"starts": last_starts(lambda s: s[:0])}, ValueError, r"starts\[1\] must have at least one"),
+    ({"starts": last_starts(lambda s: s + 1)}, ValueError, r"starts\[1\] must begin with 0"),
     ({"y": lambda c: c.y[:-1]}, ValueError, "y must have one value for each of the 40 leaves"),
     ({"q": lambda c: c.left[:, 0]}, ValueError, "q must have 2 dimensions, got 1"),
     ({"q": lambda c: c.left.astype(complex)}, TypeError, "y must have dtype complex128"),
@@ -695,9 +738,8 @@ def test_gram_mistakes(change: dict[str, Any], error: type[Exception], message: 
     from tensormend.kernels import _native
 
     case = small_case()
-    _, starts, leaves = case.matrix
-    arguments: dict[str, Any] = {"starts": starts, "leaves": leaves, "y": case.y, "q": case.left}
-    arguments |= {name: make(case) for name, make in change.items()}
+    arguments: dict[str, Any] = {"tree": case.tree, "y": case.y, "q": case.left}
+    arguments |= changed(case, change)
     with pytest.raises(error, match=message):
         _native.gram_pass(**arguments)
 
@@ -774,7 +816,7 @@ def test_tangent_mistakes(change: dict[str, Any], message: str, kernel: str) -> 
     }
     arguments |= {name: make(case) for name, make in change.items()}
     with pytest.raises(ValueError, match=message):
-        getattr(_native, kernel)(*case.tree, **arguments)
+        getattr(_native, kernel)(case.tree, **arguments)
 
 
 @given(seed=st.integers(0, 2**32 - 1), n_columns=st.integers(2, 5), n_rows=st.integers(1, 400))

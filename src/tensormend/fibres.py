@@ -13,6 +13,7 @@ import numpy as np
 from tensormend import kernels
 from tensormend.algebra import Array, as_shape, normalize_mode
 from tensormend.errors import InputError
+from tensormend.kernels.tree import Tree
 
 __all__ = ["Fibres", "as_index_array", "check_indices", "choose_modes"]
 
@@ -193,6 +194,11 @@ class Fibres:
         if self.shape[self.lead] > SHORT_SIZE:
             return self
         return replace(self, leaves=self.leaves.astype(np.uint16))
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as the kernels take it."""
+        return Tree(self.nodes, self.starts, self.leaves)
 
     @property
     def lead(self) -> int:

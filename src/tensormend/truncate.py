@@ -112,9 +112,7 @@ class SparsePlusTucker:
         """``M_k(S ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``, ``S`` being the sparse part."""
         x, f = self._low_rank(), self.fibres
         _, _, gradients, _ = kernels.tucker_pullback(
-            f.nodes,
-            f.starts,
-            f.leaves,
+            f.tree,
             self.values,
             x.core.transpose(f.modes),
             [x.factors[k] for k in f.modes],
@@ -142,16 +140,12 @@ class SparsePlusTucker:
         diagonal = None
         if shrink != 1:
             n = self.shape[mode]
-            energies = kernels.leaf_energies(
-                fibres.starts[-1], fibres.leaves, values, n, self.threads
-            )
+            energies = kernels.leaf_energies(fibres.tree, values, n, self.threads)
             diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
 
         def sparse(q: Array) -> Array:
             q = np.ascontiguousarray(q)
-            out: Array = kernels.gram_pass(
-                fibres.starts[-1], fibres.leaves, values, q, self.threads
-            )
+            out: Array = kernels.gram_pass(fibres.tree, values, q, self.threads)
             return out if diagonal is None else out + diagonal * q
 
         if self.tucker is None:
@@ -175,9 +169,8 @@ class SparsePlusTucker:
         check_memory((*others, q.shape[1]), self.dtype, DEFAULT_MEMORY_LIMIT, "the panel")
         fibres, values = self._entries(mode)
         panel = kernels.fibre_products(
+            fibres.tree,
             fibres.columns,
-            fibres.starts[-1],
-            fibres.leaves,
             values,
             np.ascontiguousarray(q),
             math.prod(others),
@@ -198,9 +191,7 @@ class SparsePlusTucker:
         modes = self.fibres.modes
         zero = np.zeros(tuple(factors[k].shape[1] for k in modes), dtype=self.dtype)
         _, core, _, _ = kernels.tucker_pullback(
-            self.fibres.nodes,
-            self.fibres.starts,
-            self.fibres.leaves,
+            self.fibres.tree,
             self.values,
             zero,
             [np.ascontiguousarray(factors[k]) for k in modes],

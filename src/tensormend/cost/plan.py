@@ -218,8 +218,6 @@ def measure_speed(threads: int) -> float:
     seconds = math.inf
     for _ in range(10):  # the least is the one that nothing disturbed
         clock = time.perf_counter()
-        kernels.tucker_pullback(
-            fibres.nodes, fibres.starts, fibres.leaves, y, core, factors, threads=threads
-        )
+        kernels.tucker_pullback(fibres.tree, y, core, factors, threads=threads)
         seconds = min(seconds, time.perf_counter() - clock)
     return seconds / plan.pass_work()

@@ -1,4 +1,10 @@
-"""The compiled kernels where they could be built, their NumPy twins where not."""
+"""The compiled kernels where they could be built, their NumPy twins where not.
+
+The environment variable ``TENSORMEND_KERNELS``, read when the package is imported, chooses: ``numpy``
+for the twins, or the name of an instruction set, ``baseline`` (any machine of the architecture) or
+``avx2``, for the compiled kernels with loops for that one. It is meant for tests; without it the
+fastest that the machine can run are used.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +13,40 @@ import types
 
 from tensormend.errors import InputError, NativeKernelWarning, warn_user
 from tensormend.kernels import reference
+from tensormend.kernels.tree import Tree
 
-active: types.ModuleType = reference
-try:
-    from tensormend.kernels import _native
-except ImportError as error:
-    warn_user(
-        "the compiled kernels of tensormend are not available, so slower NumPy versions are used; "
-        f"install with a C++17 compiler at hand to get them ({error})",
-        NativeKernelWarning,
-    )
-else:
-    active = _native
+VARIABLE = "TENSORMEND_KERNELS"
+
+
+def _choose(wanted: str) -> types.ModuleType:
+    if wanted == "numpy":
+        return reference
+    try:
+        from tensormend.kernels import _native
+    except ImportError as error:
+        if wanted:
+            raise InputError(
+                f"{VARIABLE} is {wanted!r}, but the compiled kernels are not available; install "
+                "with a C++17 compiler at hand, or set it to 'numpy'"
+            ) from error
+        warn_user(
+            "the compiled kernels of tensormend are not available, so slower NumPy versions are "
+            f"used; install with a C++17 compiler at hand to get them ({error})",
+            NativeKernelWarning,
+        )
+        return reference
+    if wanted:
+        if wanted not in _native.targets():
+            names = ", ".join(["numpy", *_native.targets()])
+            raise InputError(f"{VARIABLE} must be one of {names} on this machine, got {wanted!r}")
+        _native.use_target(wanted)
+    return _native
+
+
+active = _choose(os.environ.get(VARIABLE, ""))
 
 __all__ = [
+    "Tree",
     "fibre_products",
     "find_nodes",
     "format_entries",

@@ -3,28 +3,26 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tensormend.kernels.tree import Tree
+
 Array = NDArray[Any]
 
+def targets() -> tuple[str, ...]: ...
+def use_target(name: str) -> None: ...
 def tucker_values(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
 def tucker_energy(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
 def tangent_energy(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     step_core: Array,
@@ -32,9 +30,7 @@ def tangent_energy(
     threads: int = 1,
 ) -> float: ...
 def tucker_normal(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     step_core: Array,
@@ -42,9 +38,7 @@ def tucker_normal(
     threads: int = 1,
 ) -> tuple[float, Array, list[Array]]: ...
 def tucker_pullback(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     y: Array,
     core: Array,
     factors: Sequence[Array],
@@ -53,25 +47,22 @@ def tucker_pullback(
     threads: int = 1,
 ) -> tuple[float, Array, list[Array], Array | None]: ...
 def mode_values(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     left: Array,
     rights: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
 def mode_energy(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     left: Array,
     rights: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
 def mode_pass(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     y: Array,
     left: Array,
     right: Array,
@@ -79,24 +70,21 @@ def mode_pass(
     threads: int = 1,
 ) -> tuple[float, Array, Array]: ...
 def gram_pass(
-    starts: Array,
-    leaves: Array,
+    tree: Tree,
     y: Array,
     q: Array,
     threads: int = 1,
 ) -> Array: ...
 def fibre_products(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     y: Array,
     q: Array,
     n_columns: int,
     threads: int = 1,
 ) -> Array: ...
 def leaf_energies(
-    starts: Array,
-    leaves: Array,
+    tree: Tree,
     y: Array,
     n_lead: int,
     threads: int = 1,

@@ -1,10 +1,7 @@
 """NumPy and SciPy twins of the native kernels: the oracle of the tests, and the fallback.
 
-Every function walks the same compressed fibres as its native twin. Level ``l`` of the tree holds
-the nodes of the ``l``-th mode in tree order: ``nodes[l]`` their coordinates, ``starts[l]`` where
-the children of each begin (one longer than ``nodes[l]``). The children of the last level are the
-entries, whose lead-mode coordinates are ``leaves``. Core and factors come in tree order, lead
-mode last. No node is without children, and no two children of one have the same coordinate.
+Every function walks the same compressed fibres as its native twin, a `Tree`. Core and factors come
+in tree order, lead mode last.
 """
 
 from __future__ import annotations
@@ -16,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tensormend.kernels.tree import Tree
 
 Array = NDArray[Any]
 
@@ -46,9 +45,10 @@ WORD = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def _descend(
-    nodes: Sequence[Array], starts: Sequence[Array], core: Array, factors: Sequence[Array]
+    tree: Tree, core: Array, factors: Sequence[Array]
 ) -> tuple[list[Array], list[Array]]:
     """Contract the core down the tree: per level the parents of its nodes and their blocks."""
+    nodes, starts, _ = tree
     parents = [np.zeros(len(nodes[0]), dtype=np.int64)]
     parents += [np.repeat(np.arange(len(s) - 1), np.diff(s)) for s in starts[:-1]]
     blocks = [core.reshape(1, -1)]
@@ -59,42 +59,40 @@ def _descend(
     return parents, blocks
 
 
-def _by_fibre(starts: Array, leaves: Array, y: Array, n: int) -> Any:
+def _by_fibre(tree: Tree, y: Array, n: int) -> Any:
     """Entries as a matrix with one row per fibre."""
     import scipy.sparse  # here, because it takes longer to import than the rest of the package
 
-    return scipy.sparse.csr_array((y, leaves, starts), shape=(len(starts) - 1, n))
+    starts = tree.starts[-1]
+    return scipy.sparse.csr_array((y, tree.leaves, starts), shape=(len(starts) - 1, n))
 
 
-def _evaluate(starts: Array, leaves: Array, left: Array, right: Array) -> Array:
+def _evaluate(tree: Tree, left: Array, right: Array) -> Array:
+    starts = tree.starts[-1]
     fibre = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    values: Array = np.einsum("na,na->n", left[leaves], right[fibre])
+    values: Array = np.einsum("na,na->n", left[tree.leaves], right[fibre])
     return values
 
 
 def tucker_values(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Values of a Tucker tensor at the entries of the tree."""
-    _, blocks = _descend(nodes, starts, core, factors)
-    return _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
+    _, blocks = _descend(tree, core, factors)
+    return _evaluate(tree, factors[-1], blocks[-1])
 
 
 def tucker_energy(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     threads: int = 1,
 ) -> float:
     """Squared norm of the values of a Tucker tensor at the entries of the tree."""
-    return _square(tucker_values(nodes, starts, leaves, core, factors, threads))
+    return _square(tucker_values(tree, core, factors, threads))
 
 
 def _square(values: Array) -> float:
@@ -102,9 +100,7 @@ def _square(values: Array) -> float:
 
 
 def tangent_energy(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     step_core: Array,
@@ -116,29 +112,25 @@ def tangent_energy(
     The vector is the derivative of the tensor as its core moves by ``step_core`` and its factors
     by ``step_factors``.
     """
-    return _square(_tangent_values(nodes, starts, leaves, core, factors, step_core, step_factors))
+    return _square(_tangent_values(tree, core, factors, step_core, step_factors))
 
 
 def _tangent_values(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     step_core: Array,
     step_factors: Sequence[Array],
 ) -> Array:
-    values = tucker_values(nodes, starts, leaves, step_core, factors)
+    values = tucker_values(tree, step_core, factors)
     for k, step in enumerate(step_factors):
         moved = [*factors[:k], step, *factors[k + 1 :]]
-        values = values + tucker_values(nodes, starts, leaves, core, moved)
+        values = values + tucker_values(tree, core, moved)
     return values
 
 
 def tucker_normal(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     core: Array,
     factors: Sequence[Array],
     step_core: Array,
@@ -150,17 +142,15 @@ def tucker_normal(
     Returns what `tucker_pullback` does for ``y`` the values of the vector and without
     ``subtract``.
     """
-    y = _tangent_values(nodes, starts, leaves, core, factors, step_core, step_factors)
+    y = _tangent_values(tree, core, factors, step_core, step_factors)
     square, into_core, into_factors, _ = tucker_pullback(
-        nodes, starts, leaves, y, core, factors, subtract=False
+        tree, y, core, factors, subtract=False
     )
     return square, into_core, into_factors
 
 
 def tucker_pullback(
-    nodes: Sequence[Array],
-    starts: Sequence[Array],
-    leaves: Array,
+    tree: Tree,
     y: Array,
     core: Array,
     factors: Sequence[Array],
@@ -175,13 +165,14 @@ def tucker_pullback(
     ``G ×_j U_j^H`` over all modes, for every mode ``k`` in tree order the ``n_k x r_k`` matrix
     ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and the residual itself if wanted.
     """
-    parents, blocks = _descend(nodes, starts, core, factors)
+    parents, blocks = _descend(tree, core, factors)
     residual = y.astype(core.dtype, copy=False)
     if subtract:
-        residual = residual - _evaluate(starts[-1], leaves, factors[-1], blocks[-1])
-    matrix = _by_fibre(starts[-1], leaves, residual, factors[-1].shape[0])
+        residual = residual - _evaluate(tree, factors[-1], blocks[-1])
+    matrix = _by_fibre(tree, residual, factors[-1].shape[0])
     above = matrix @ factors[-1].conj()
     gradients = [matrix.T @ blocks[-1].conj()]
+    nodes, starts, _ = tree
     for level in range(len(nodes) - 1, -1, -1):
         coordinates, factor = nodes[level], factors[level]
         block = blocks[level][parents[level]].reshape(len(coordinates), factor.shape[1], -1)
@@ -198,9 +189,8 @@ def tucker_pullback(
 
 
 def fibre_products(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     y: Array,
     q: Array,
     n_columns: int,
@@ -208,13 +198,12 @@ def fibre_products(
 ) -> Array:
     """Product ``G^T conj(q)`` of the ``n x n_columns`` matrix with the entries ``y``."""
     out = np.zeros((n_columns, q.shape[1]), dtype=q.dtype)
-    out[columns] = _by_fibre(starts, leaves, y.astype(q.dtype, copy=False), len(q)) @ q.conj()
+    out[columns] = _by_fibre(tree, y.astype(q.dtype, copy=False), len(q)) @ q.conj()
     return out
 
 
 def leaf_energies(
-    starts: Array,  # noqa: ARG001
-    leaves: Array,
+    tree: Tree,
     y: Array,
     n_lead: int,
     threads: int = 1,  # noqa: ARG001
@@ -224,7 +213,7 @@ def leaf_energies(
     In the real data type that belongs to ``y``.
     """
     squares = np.square(np.abs(y))
-    return np.bincount(leaves, weights=squares, minlength=n_lead).astype(squares.dtype)
+    return np.bincount(tree.leaves, weights=squares, minlength=n_lead).astype(squares.dtype)
 
 
 def split_indices(
@@ -239,14 +228,13 @@ def split_indices(
 
 
 def gram_pass(
-    starts: Array,
-    leaves: Array,
+    tree: Tree,
     y: Array,
     q: Array,
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Product ``G G^H q`` of the ``n x N`` matrix with the entries ``y``, fibre by fibre."""
-    matrix = _by_fibre(starts, leaves, y.astype(q.dtype, copy=False), q.shape[0])
+    matrix = _by_fibre(tree, y.astype(q.dtype, copy=False), q.shape[0])
     out: Array = matrix.T @ (matrix @ q.conj()).conj()
     return out
 
@@ -316,33 +304,30 @@ def sort_entries(
 
 
 def mode_values(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     left: Array,
     rights: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Entries of the matrix ``left @ hstack(rights).T``; fibre ``f`` is column ``columns[f]``."""
-    return _evaluate(starts, leaves, left, np.hstack(rights)[columns])
+    return _evaluate(tree, left, np.hstack(rights)[columns])
 
 
 def mode_energy(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     left: Array,
     rights: Sequence[Array],
     threads: int = 1,
 ) -> float:
     """Squared norm of these entries."""
-    return _square(mode_values(columns, starts, leaves, left, rights, threads))
+    return _square(mode_values(tree, columns, left, rights, threads))
 
 
 def mode_pass(
+    tree: Tree,
     columns: Array,
-    starts: Array,
-    leaves: Array,
     y: Array,
     left: Array,
     right: Array,
@@ -354,8 +339,8 @@ def mode_pass(
     With ``G`` (``n x N``) the residual ``y - left @ right.T`` on the entries and zero elsewhere,
     returns ``||G||^2``, ``G^T conj(left)`` (``N x r``) and ``G conj(rows)`` (``n x r``).
     """
-    residual = y - mode_values(columns, starts, leaves, left, (right,))
-    matrix = _by_fibre(starts, leaves, residual, left.shape[0])
+    residual = y - mode_values(tree, columns, left, (right,))
+    matrix = _by_fibre(tree, residual, left.shape[0])
     across = np.zeros((right.shape[0], left.shape[1]), dtype=residual.dtype)
     across[columns] = matrix @ left.conj()
     along = matrix.T @ rows[columns].conj()

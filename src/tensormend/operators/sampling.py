@@ -152,7 +152,7 @@ class Sampling(Operator):
         if isinstance(x, Tucker):
             f = self.fibres
             core, factors = _tree_order(x, f.modes)
-            values = kernels.tucker_values(f.nodes, f.starts, f.leaves, core, factors, self.threads)
+            values = kernels.tucker_values(f.tree, core, factors, self.threads)
             return self._measured(values)
         return self._measured(x[tuple(self.fibres.coordinates(k) for k in range(len(self.shape)))])
 
@@ -214,9 +214,7 @@ class Sampling(Operator):
         f = self.fibres
         core, factors = _tree_order(x, f.modes)
         square, core, gradients, residual = kernels.tucker_pullback(
-            f.nodes,
-            f.starts,
-            f.leaves,
+            f.tree,
             self._stored(y),
             core,
             factors,
@@ -243,7 +241,7 @@ class Sampling(Operator):
         """Loss and single-mode products in one pass over the entries."""
         f, values = self._lead_fibres(mode, self._stored(y))
         square, across, along = kernels.mode_pass(
-            f.columns, f.starts[-1], f.leaves, values, left, right, rows, self.threads
+            f.tree, f.columns, values, left, right, rows, self.threads
         )
         weight = self.scale**2
         if weight != 1:
@@ -256,7 +254,7 @@ class Sampling(Operator):
             return self.forward(tangent.as_tucker())
         f, permutation = self.fibres.along(tangent.mode)
         panels = _panels(tangent)
-        values = kernels.mode_values(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
+        values = kernels.mode_values(f.tree, f.columns, *panels, self.threads)
         if permutation is not None:
             stored = np.empty_like(values)
             stored[permutation] = values
@@ -268,7 +266,7 @@ class Sampling(Operator):
         self._check_tensor(x)
         f = self.fibres
         core, factors = _tree_order(x, f.modes)
-        square = kernels.tucker_energy(f.nodes, f.starts, f.leaves, core, factors, self.threads)
+        square = kernels.tucker_energy(f.tree, core, factors, self.threads)
         return float(self.scale**2 * square)
 
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
@@ -278,7 +276,7 @@ class Sampling(Operator):
         else:
             f, _ = self.fibres.along(tangent.mode)
             panels = _panels(tangent)
-            square = kernels.mode_energy(f.columns, f.starts[-1], f.leaves, *panels, self.threads)
+            square = kernels.mode_energy(f.tree, f.columns, *panels, self.threads)
         return float(self.scale**2 * square)
 
     def normal(self, tangent: TuckerTangent) -> Pullback:
@@ -291,7 +289,7 @@ class Sampling(Operator):
         self._check_tensor(tangent.point)
         f = self.fibres
         x, step = _tree_order(tangent.point, f.modes), _tree_order(tangent, f.modes)
-        return f.nodes, f.starts, f.leaves, *x, *step
+        return f.tree, *x, *step
 
     def _lead_fibres(self, mode: int, values: Array) -> tuple[Fibres, Array]:
         fibres, permutation = self.fibres.along(mode)

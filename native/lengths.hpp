@@ -1,0 +1,72 @@
+// Which loops are compiled.
+#pragma once
+
+#include <cstdint>
+
+#include "loops.hpp"
+
+namespace tensormend {
+
+template <class T>
+constexpr bool is_complex = false;
+template <class Real>
+constexpr bool is_complex<Complex<Real>> = true;
+
+// Lengths of rows that have loops of their own; 0 stands for loops that take any length.
+template <int... R>
+struct Lengths {};
+
+// The lengths of one part of the loops; each part is compiled on its own. Other rows are filled up
+// with zeros to the next of these lengths, which takes as many vector operations or a few more: 3
+// numbers take more than the 4 of one vector, so real rows have no loops for 3 and 7. Where faster
+// loops exist for most machines of an architecture (`Few`), fewer lengths will do.
+template <class T, bool Few, int Part>
+constexpr auto lengths() {
+    if constexpr (is_complex<T>) {
+        if constexpr (Few)
+            return Lengths<0, 1, 2, 4>{};
+        else
+            return Lengths<0, 1, 2, 3, 4, 5, 6, 7, 8>{};
+    } else if constexpr (Few) {
+        return Lengths<0, 1, 2, 4, 6, 8, 12, 16>{};
+    } else if constexpr (Part == 0) {
+        if constexpr (sizeof(T) == 4)
+            return Lengths<0, 1, 2, 4, 5, 8>{};
+        else
+            return Lengths<0, 1, 2, 4, 5, 6, 8>{};
+    } else if constexpr (Part == 1) {
+        if constexpr (sizeof(T) == 4)
+            return Lengths<10, 12, 16, 17, 18, 20>{};
+        else
+            return Lengths<10, 12, 16, 18, 20>{};
+    } else if constexpr (Part == 2) {
+        return Lengths<24, 28, 32>{};
+    } else {
+        return Lengths<40, 48, 56, 64>{};
+    }
+}
+
+template <class T, bool Few>
+constexpr int n_parts = Few || is_complex<T> ? 1 : 4;
+
+// Rows beyond the longest of these are filled up to a multiple of this.
+constexpr int64_t length_unit = 8;
+
+#define TENSORMEND_DECLARE_LOOPS(target)                                                     \
+    namespace target {                                                                       \
+    template <class T, int Part>                                                             \
+    bool find_loops(int64_t length, Loops<T>& found); /* whether this part has the length */ \
+    template <class T>                                                                       \
+    NodeLoops<T> node_loops();                                                               \
+    }
+TENSORMEND_DECLARE_LOOPS(baseline)
+TENSORMEND_DECLARE_LOOPS(avx2)
+#undef TENSORMEND_DECLARE_LOOPS
+
+#if defined(TENSORMEND_HAS_AVX2) || defined(_MSC_VER)
+constexpr bool baseline_has_few = true;  // MSVC has no vector types: rows are scalars, not too many
+#else
+constexpr bool baseline_has_few = false;
+#endif
+
+}  // namespace tensormend

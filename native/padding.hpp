@@ -1,0 +1,73 @@
+// Matrices whose rows are filled up with zeros to a length that the loops like.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "dispatch.hpp"
+#include "parallel.hpp"
+
+namespace tensormend {
+
+// Whether copying rows is little beside the work at the entries.
+inline bool pays_to_pad(int64_t n_rows, int64_t n_entries) {
+    return n_entries >= 16 * n_rows;
+}
+
+// So many blocks of n_rows x width numbers.
+struct Blocks {
+    int64_t n_blocks, n_rows, width;
+    int64_t size() const { return n_blocks * n_rows * width; }
+};
+
+// Copy what blocks of two sizes, of the same number, have in common.
+template <class T>
+void copy_blocks(const T* from, const Blocks& a, T* to, const Blocks& b) {
+    const int64_t n_rows = std::min(a.n_rows, b.n_rows), width = std::min(a.width, b.width);
+    for (int64_t block = 0; block < a.n_blocks; ++block)
+        for (int64_t row = 0; row < n_rows; ++row)
+            std::copy_n(from + (block * a.n_rows + row) * a.width, width,
+                        to + (block * b.n_rows + row) * b.width);
+}
+
+// A matrix as the loops take it, with rows of `length`, and where they sum matrices of its shape.
+template <class T>
+class PaddedRows {
+public:
+    PaddedRows(const T* data, int64_t n_rows, int64_t rank, int64_t n_entries)
+        : length(pays_to_pad(n_rows, n_entries) ? pick_length<T>(rank) : rank),
+          loops(pick_loops<T>(length)),
+          data_(data),
+          tight_{1, n_rows, rank},
+          padded_{1, n_rows, length} {
+        if (length == rank) return;
+        T* const rows = buffers_.emplace_back(padded_.size()).data();
+        copy_blocks(data, tight_, rows, padded_);
+        data_ = rows;
+    }
+
+    const T* data() const { return data_; }
+    int64_t rank() const { return tight_.width; }
+    int64_t size() const { return padded_.size(); }
+
+    // Where to sum a matrix that comes zeroed.
+    T* place(T* sums) {
+        return length == rank() ? sums : buffers_.emplace_back(padded_.size()).data();
+    }
+
+    // Bring the sums from there to where they belong.
+    void take(const T* place, T* sums) const {
+        if (place != sums) copy_blocks(place, padded_, sums, tight_);
+    }
+
+    const int64_t length;
+    const Loops<T> loops;
+
+private:
+    const T* data_;
+    Blocks tight_, padded_;
+    std::vector<Buffer<T>> buffers_;
+};
+
+}  // namespace tensormend
