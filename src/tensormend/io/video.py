@@ -36,7 +36,8 @@ def read_video(path: Path, options: Options) -> TensorData:
         stream = container.streams.video[0]
         rate = Fraction(stream.average_rate or stream.guessed_rate or RATE)
         seconds = _find_duration(container, stream)
-        promised = int(stream.frames or round(seconds * rate))
+        counted = int(stream.frames)  # a closed container tells no more
+        promised = counted or round(seconds * rate)
         frames: list[Array] = []
         times: list[float | None] = []
         end = 0.0
@@ -49,7 +50,7 @@ def read_video(path: Path, options: Options) -> TensorData:
         except (av.FFmpegError, EOFError) as error:
             raise _cut_off(path, len(frames), promised, str(error)) from error
     is_short = seconds - end > max(0.75 / rate, MISSING_SHARE * seconds)
-    if not frames or is_short or len(frames) < stream.frames - max(1, MISSING_SHARE * promised):
+    if not frames or is_short or len(frames) < counted - max(1, MISSING_SHARE * promised):
         raise _cut_off(path, len(frames), promised, "the file ends early")
     values = np.stack(frames)
     values = drop_grey(values) if values.ndim == 4 else values
