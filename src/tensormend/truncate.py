@@ -200,7 +200,7 @@ class SparsePlusTucker:
         core = np.asarray(core.transpose(np.argsort(modes)))
         if self.tucker is not None:
             overlaps = [q.conj().T @ u for q, u in zip(factors, self.tucker.factors, strict=True)]
-            core = core + multi_mode_product(self.tucker.core, overlaps)
+            core = np.asarray(core + multi_mode_product(self.tucker.core, overlaps))
         return core
 
 

@@ -217,7 +217,7 @@ def _known_shares(known: Known, row: int, column: int) -> tuple[Array, float]:
     rest = math.prod(map(float, known.shape)) / (float(sizes[0]) * sizes[1])
     full = np.outer(*widths) * rest
     shares = counts / full
-    mean = counts.sum() / full.sum()
+    mean = float(counts.sum() / full.sum())
     by_chance = mean * (1 - mean)
     excess = float(np.mean((shares - mean) ** 2 * full)) / by_chance if by_chance > 0 else 0.0
     return np.minimum(shares, 1.0), excess
