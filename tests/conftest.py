@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shelf import Places
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_processes() -> Iterator[None]:
+    """Let processes that tests start be as silent on missing kernels as pytest's settings say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONWARNINGS", "ignore:the compiled kernels of tensormend", prepend=",")
+        yield
 
 
 @pytest.fixture
