@@ -380,6 +380,16 @@ def test_cut_videos_tell_how_many_frames(tmp_path: Path) -> None:
         load(tmp_path / "b.avi")
 
 
+def test_a_codec_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    save(tmp_path / "a.avi", film())
+    content = (tmp_path / "a.avi").read_bytes()
+    assert b"FMP4" in content
+    (tmp_path / "b.avi").write_bytes(content.replace(b"FMP4", b"zzzz"))
+    with pytest.raises(FileError, match="a codec that FFmpeg knows"):
+        load(tmp_path / "b.avi")
+
+
 def test_cut_streams_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "a.mkv", film())
     content = (tmp_path / "a.mkv").read_bytes()

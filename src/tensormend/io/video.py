@@ -34,6 +34,11 @@ def read_video(path: Path, options: Options) -> TensorData:
         if not container.streams.video:
             raise FileError(f"{path} must hold a stream of pictures, got none; check the file")
         stream = container.streams.video[0]
+        if stream.codec_context is None:  # older releases of PyAV crash on it
+            raise FileError(
+                f"the pictures of {path} must be packed by a codec that FFmpeg knows, got another; "
+                "check that the file is whole, or write it again with H.264"
+            )
         rate = Fraction(stream.average_rate or stream.guessed_rate or RATE)
         seconds = _find_duration(container, stream)
         counted = int(stream.frames)  # a closed container tells no more
