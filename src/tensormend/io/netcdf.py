@@ -107,6 +107,8 @@ def _opened(xr: Any, path: Path, engine: str, group: str) -> Iterator[Any]:
     options: dict[str, Any] = {"engine": engine, "decode_timedelta": False, "cache": False}
     if group:
         options["group"] = group
+    if engine == "h5netcdf":
+        options["phony_dims"] = "access"  # modes without a name get one; xarray once refused them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on attributes that are not quite as CF has them
         try:
