@@ -82,7 +82,7 @@ def assert_twins(
         if k > 0:
             # a ratio of norms of a direction, which is about as long as the move and has the
             # rounding errors of the iterate
-            assert alpha == pytest.approx(other.step_size, rel=tol * size / move)
+            assert alpha == pytest.approx(other.step_size, rel=float(tol * size / move))
         previous = x
 
 
