@@ -152,7 +152,7 @@ def test_one_miss_among_several_runs_takes_the_time_away() -> None:
 
 def test_an_endless_run_is_ended(tmp_path: Path) -> None:
     problem = save_problem(TINY, tmp_path)
-    options = {"problem": str(problem), "accuracy": 1e-10, "budget": 1.0}
+    options = {"problem": str(problem), "accuracy": 1e-10, "budget": 60.0}
     with Worker() as worker:
         first = worker.ask("run", 60.0, name="rcg", **options)
         assert first["outcome"] == "reached"
