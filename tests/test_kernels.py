@@ -388,7 +388,7 @@ def test_an_instruction_set_takes_effect() -> None:
 def test_an_instruction_set_that_is_not_there_is_refused() -> None:
     from tensormend.kernels import _native
 
-    with pytest.raises(ValueError, match="this machine can run are baseline.*got sse9"):
+    with pytest.raises(ValueError, match=r"this machine can run are baseline.*got sse9"):
         _native.use_target("sse9")
 
 
@@ -658,7 +658,11 @@ def last_starts(change: Callable[[Array], Array]) -> Callable[[Case], tuple[Arra
 
 
 MODE_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"columns": lambda c: c.fibres.columns[:-1]}, ValueError, "one number for each of the 20 fibres"),
+    (
+        {"columns": lambda c: c.fibres.columns[:-1]},
+        ValueError,
+        "one number for each of the 20 fibres",
+    ),
     (
         {"columns": lambda c: c.fibres.columns + 7},
         ValueError,

@@ -44,9 +44,7 @@ NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 WORD = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
-def _descend(
-    tree: Tree, core: Array, factors: Sequence[Array]
-) -> tuple[list[Array], list[Array]]:
+def _descend(tree: Tree, core: Array, factors: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Contract the core down the tree: per level the parents of its nodes and their blocks."""
     nodes, starts, _ = tree
     parents = [np.zeros(len(nodes[0]), dtype=np.int64)]
@@ -143,9 +141,7 @@ def tucker_normal(
     ``subtract``.
     """
     y = _tangent_values(tree, core, factors, step_core, step_factors)
-    square, into_core, into_factors, _ = tucker_pullback(
-        tree, y, core, factors, subtract=False
-    )
+    square, into_core, into_factors, _ = tucker_pullback(tree, y, core, factors, subtract=False)
     return square, into_core, into_factors
 
 
