@@ -27,6 +27,7 @@ from tensormend.algebra import (
     multilinear_rank,
     norm,
     normalize_mode,
+    squared_norm,
     svd,
     tall_qr,
     tensorize,
@@ -35,6 +36,7 @@ from tensormend.errors import InputError, MemoryLimitError, TensormendError
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUNDING = 256  # eps per unit of size: sums of at most a few hundred terms of size one
+LONG_SUM = 2**17 * 2.0**-53  # double precision: blocks of so many terms, at worst one by one
 
 dtypes = st.sampled_from(DTYPES)
 seeds = st.integers(0, 2**32 - 1)
@@ -163,6 +165,19 @@ def test_inner_conjugates_the_first_and_norm_is_its_root(
         inner(x, x).real, rel=ROUNDING * float(np.finfo(dtype).eps)
     )
     assert norm(x.T) == pytest.approx(norm(x), rel=ROUNDING * float(np.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_single_precision_is_summed_in_double(dtype: str) -> None:
+    """As if the numbers were double: single precision keeps six digits of so long a sum at best."""
+    rng = np.random.default_rng(0)
+    x, y = (gaussian(rng, (100, 200, 50), dtype) for _ in range(2))
+    left, right = (z.astype(np.result_type(dtype, np.float64)) for z in (x, y))
+    size = math.sqrt(np.sum(np.abs(left) ** 2))
+    assert norm(x) == pytest.approx(size, rel=LONG_SUM)
+    part = np.sum(np.abs(left[:, ::3]) ** 2)
+    assert squared_norm(x[:, ::3].T) == pytest.approx(part, rel=LONG_SUM)
+    assert abs(inner(x, y) - np.sum(left.conj() * right)) <= LONG_SUM * norm(x) * norm(y)
 
 
 def test_inner_is_linear_in_the_second() -> None:

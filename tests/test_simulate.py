@@ -315,7 +315,7 @@ def test_noise_has_the_ratio_asked_for(dtype: str, snr: float) -> None:
     noisy = add_noise(signal, sigma, rng=1)
     assert noisy.dtype == np.dtype(dtype)
     noise = (noisy - signal).astype(np.complex128)
-    energy = float(np.linalg.norm(signal)) ** 2
+    energy = float(np.linalg.norm(signal.astype(np.complex128))) ** 2
     expected = math.prod(x.shape) * sigma**2
     assert 10 * math.log10(energy / expected) == pytest.approx(snr, abs=1e-4)
     assert float(np.linalg.norm(noise)) ** 2 == pytest.approx(expected, rel=NOISE)

@@ -35,16 +35,19 @@ __all__ = [
     "multilinear_rank",
     "norm",
     "normalize_mode",
+    "squared_norm",
     "svd",
     "tall_qr",
     "tensorize",
 ]
 
-SAFE_SQUARE = 1e-30  # squares beyond this or its inverse may have lost digits in single precision
+SAFE_SQUARE = 1e-30  # squares beyond this or its inverse may come of some that lost digits
+SUM_BLOCK = 2**16  # numbers of single precision that are widened at once, and stay in the cache
 BLOCK_ROWS, MANY_BLOCKS = 2**16, 4  # of tall panels; so many blocks are worth several threads
 TALL = 4000  # rows from which on Cholesky-QR beats Householder reflections
 
 INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
+SINGLE = frozenset(map(np.dtype, ("float32", "complex64")))
 
 Array = NDArray[Any]
 S = TypeVar("S")
@@ -231,22 +234,46 @@ def gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Arra
 
 
 def inner(x: Array, y: Array) -> Any:
-    """Inner product ``sum(conj(x) * y)`` of two dense tensors of one shape."""
+    """Inner product ``sum(conj(x) * y)`` of two dense tensors of one shape, in double precision."""
     if x.shape != y.shape:
         raise InputError(f"both tensors must have one shape, got {x.shape} and {y.shape}")
-    return np.vdot(x, y)
+    return _vdot(x.ravel(), y.ravel())
+
+
+def squared_norm(x: Array) -> float:
+    """Squared Frobenius norm of a dense tensor, in double precision."""
+    values = x.ravel(order="K")
+    if values.dtype in SINGLE:
+        values = values.view(np.float32)
+    return float(_vdot(values, values).real)
+
+
+def _vdot(x: Array, y: Array) -> Any:
+    """Sum ``conj(x) * y`` of vectors, in double precision also where their numbers are single.
+
+    BLAS sums single precision in an order that depends on the processor, and loses digits with
+    the number of entries: four are left of the norm of some ten million.
+    """
+    if np.result_type(x, y) not in SINGLE:
+        return np.vdot(x, y)
+    wide = np.result_type(x, y, np.float64)
+    total = wide.type(0)
+    for start in range(0, x.size, SUM_BLOCK):
+        left = x[start : start + SUM_BLOCK].astype(wide)
+        right = left if y is x else y[start : start + SUM_BLOCK].astype(wide)
+        total += np.vdot(left, right)
+    return total
 
 
 def norm(x: Array) -> float:
-    """Frobenius norm of a dense tensor; squares neither overflow nor vanish."""
-    values = x.ravel(order="K")
-    square = float(np.vdot(values, values).real)
-    if SAFE_SQUARE < square < 1 / SAFE_SQUARE or not values.size:
+    """Frobenius norm of a dense tensor, in double precision; squares do not overflow or vanish."""
+    square = squared_norm(x)
+    if SAFE_SQUARE < square < 1 / SAFE_SQUARE or not x.size:
         return math.sqrt(square)
-    largest = float(np.abs(values).max())
+    largest = float(np.abs(x).max())
     if largest == 0 or not math.isfinite(largest):
         return largest
-    return largest * float(np.linalg.norm(values / values.real.dtype.type(largest)))
+    return largest * math.sqrt(squared_norm(x / x.real.dtype.type(largest)))
 
 
 def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:

@@ -115,5 +115,5 @@ def random_start(problem: Problem, rng: int | np.random.Generator | None = None)
     panels = [gaussian(size, rng, problem.dtype) for size in sizes]
     core = gaussian(problem.rank, rng, problem.dtype)
     x = Tucker(core, tuple(np.linalg.qr(u)[0] for u in panels))
-    seen = float(np.linalg.norm(problem.operator.forward(x)))
+    seen = norm(problem.operator.forward(x))
     return x * (problem.y_norm / seen) if seen > 0 else x

@@ -11,10 +11,12 @@ import numpy as np
 
 from tensormend.algebra import (
     Array,
+    inner,
     map_rows,
     matricize,
     mode_product,
     multi_mode_product,
+    squared_norm,
     svd,
     tall_qr,
 )
@@ -71,9 +73,9 @@ class TuckerTangent:
 
     def inner(self, other: TuckerTangent) -> float:
         """Real part of the inner product with another tangent vector at the same point."""
-        total = np.vdot(self.core, other.core).real
+        total = inner(self.core, other.core).real
         for v, w, root in zip(self.factors, other.factors, core_roots(self.point), strict=True):
-            total += np.vdot(v @ root, w @ root).real
+            total += inner(v @ root, w @ root).real
         return float(total)
 
     def plus(self, other: TuckerTangent, weight: float) -> TuckerTangent:
@@ -103,7 +105,7 @@ class TuckerTangent:
     def squared_norm(self) -> float:
         """Squared Frobenius norm, from the orthogonal parts."""
         parts = (v @ root for v, root in zip(self.factors, core_roots(self.point), strict=True))
-        return float(sum(np.vdot(part, part).real for part in (self.core, *parts)))
+        return sum(map(squared_norm, (self.core, *parts)))
 
     def shifted(self, step_size: float) -> Tucker:
         """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
@@ -164,7 +166,7 @@ class ModeTangent:
 
     def squared_norm(self) -> float:
         """Squared Frobenius norm, from the two orthogonal parts."""
-        return float(np.linalg.norm(self.across) ** 2 + np.linalg.norm(self.along) ** 2)
+        return squared_norm(self.across) + squared_norm(self.along)
 
     def dense(self, shape: Sequence[int]) -> Array:
         """Form the tensor of a given shape."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensormend import kernels
-from tensormend.algebra import Array, as_rank, is_inexact
+from tensormend.algebra import Array, as_rank, is_inexact, norm
 from tensormend.errors import InputError
 from tensormend.manifold import TuckerTangent
 from tensormend.operators import Operator
@@ -116,7 +116,7 @@ class Problem:
         if self.unit == 1 and self._square is not None:
             return math.sqrt(self._square)
         y = self.y if self.unit == 1 else self.y / self.y.dtype.type(self.unit)
-        return self.unit * float(np.linalg.norm(y.astype(self.dtype, copy=False)))
+        return self.unit * norm(y)
 
     @property
     def unit(self) -> float:

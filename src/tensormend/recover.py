@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank
+from tensormend.algebra import Array, as_rank, norm
 from tensormend.checkpoint import Checkpoint
 from tensormend.contract import Ordered, Solver
 from tensormend.errors import DataWarning, InputError, warn_user
@@ -253,7 +253,7 @@ def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Arr
         truth = np.asarray(truth)
     if truth.shape != problem.shape:
         raise InputError(f"truth must have shape {problem.shape}, got {truth.shape}")
-    size = truth.norm() if isinstance(truth, Tucker) else np.linalg.norm(truth)
+    size = truth.norm() if isinstance(truth, Tucker) else norm(truth)
     if not (np.isfinite(size) and size > 0):
         raise InputError("truth must be finite and not all zero, or left out")
     return truth
@@ -273,7 +273,7 @@ def _check_holdout(holdout: tuple[Operator, Array] | None, problem: Problem) -> 
             f"holdout must be an operator on tensors of shape {problem.shape} and its "
             f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
         )
-    if not (np.isfinite(y).all() and np.linalg.norm(y) > 0):
+    if not (np.isfinite(y).all() and np.any(y)):
         raise InputError("held-out measurements must be finite and not all zero")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, gaussian, norm
+from tensormend.algebra import Array, gaussian, inner, norm
 from tensormend.checkpoint import Checkpoint
 from tensormend.contract import Solver
 from tensormend.errors import TensormendError
@@ -60,7 +60,7 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     _close(operator.forward(2 * x + z), 2 * seen + operator.forward(z), tol, "linearity")
     back = operator.adjoint(y)
     _require(back.shape == shape, f"adjoint gives shape {back.shape}, expected {shape}")
-    gap = abs(complex(np.vdot(y, seen)) - complex(np.vdot(back, x)))
+    gap = abs(complex(inner(y, seen)) - complex(inner(back, x)))
     _require(
         gap <= tol * norm(y) * norm(seen),
         f"adjoint identity <y, Ax> = <A*y, x>: off by {gap / (norm(y) * norm(seen)):.2g} of "

@@ -14,6 +14,7 @@ from tensormend.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     check_memory,
+    inner,
     is_inexact,
     matricize,
     multi_mode_product,
@@ -171,7 +172,7 @@ class Tucker:
         """Inner product ``sum(conj(self) * other)`` without forming either tensor."""
         self._check_same_shape(other)
         overlaps = [u.conj().T @ w for u, w in zip(self.factors, other.factors, strict=True)]
-        return np.vdot(self.core, multi_mode_product(other.core, overlaps))
+        return inner(self.core, multi_mode_product(other.core, overlaps))
 
     def norm(self) -> float:
         """Frobenius norm without forming the tensor."""

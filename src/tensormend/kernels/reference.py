@@ -94,7 +94,9 @@ def tucker_energy(
 
 
 def _square(values: Array) -> float:
-    return float(np.vdot(values, values).real)
+    """Squared norm, summed in double precision as the native kernels do."""
+    wide = values.astype(np.result_type(values, np.float64), copy=False)
+    return float(np.vdot(wide, wide).real)
 
 
 def tangent_energy(

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, matricize, mode_product, multi_mode_product, norm
+from tensormend.algebra import (
+    Array,
+    matricize,
+    mode_product,
+    multi_mode_product,
+    norm,
+    squared_norm,
+)
 from tensormend.errors import InputError
 from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.truncate import SparsePlusTucker
@@ -95,7 +102,7 @@ class Operator(ABC):
         For observed entries that is ``x`` with the data in their places.
         """
         residual = y - self.forward(x)
-        return _half_square(residual), self.shifted(x, 1.0, residual)
+        return 0.5 * squared_norm(residual), self.shifted(x, 1.0, residual)
 
     def core_gradient(self, x: Tucker, y: Array | None) -> Array:
         """Pull ``A*(y - A(x))`` back to the core by ``×_j U_j^H``; no ``y`` stands for zero."""
@@ -121,7 +128,7 @@ class Operator(ABC):
             matricize(part, k) @ matricize(x.core, k).conj().T for k, part in enumerate(parts)
         )
         core = mode_product(parts[0], x.factors[0].conj().T, 0)
-        return Pullback(_half_square(y), norm(back), core, factors, np.empty(0, y.dtype))
+        return Pullback(0.5 * squared_norm(y), norm(back), core, factors, np.empty(0, y.dtype))
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
@@ -130,7 +137,7 @@ class Operator(ABC):
         residual = y - self.forward(self._fold(mode, left @ right.T))
         matrix = self._unfold(mode, self.adjoint(residual))
         across, along = matrix.T @ left.conj(), matrix @ rows.conj()
-        return ModeProducts(_half_square(residual), norm(matrix), across, along)
+        return ModeProducts(0.5 * squared_norm(residual), norm(matrix), across, along)
 
     def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
         """Measure a tangent vector."""
@@ -140,11 +147,11 @@ class Operator(ABC):
 
     def energy(self, x: Tucker) -> float:
         """Squared norm of the measurements of a tensor."""
-        return norm(self.forward(x)) ** 2
+        return squared_norm(self.forward(x))
 
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
         """Squared norm of the measurements of a tangent vector."""
-        return norm(self.forward_tangent(tangent)) ** 2
+        return squared_norm(self.forward_tangent(tangent))
 
     def normal(self, tangent: TuckerTangent) -> Pullback:
         """Measure a tangent vector and pull the measurements back through its point."""
@@ -176,7 +183,3 @@ class Operator(ABC):
                 f"({self.size},), got {y.shape}"
             )
         return y
-
-
-def _half_square(residual: Array) -> float:
-    return 0.5 * float(np.vdot(residual, residual).real)

@@ -15,6 +15,7 @@ from tensormend.algebra import (
     check_memory,
     is_inexact,
     multi_mode_product,
+    squared_norm,
 )
 from tensormend.errors import InputError
 from tensormend.fibres import check_indices
@@ -83,7 +84,7 @@ class Masked(Operator):
         whole = x.dense().ravel()
         residual = y - whole[self.places]
         whole[self.places] = y
-        return 0.5 * float(np.vdot(residual, residual).real), whole.reshape(self.shape)
+        return 0.5 * squared_norm(residual), whole.reshape(self.shape)
 
     def core_gradient(self, x: Tucker, y: Array | None) -> Array:
         """Pull the residual back to the core."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensormend.algebra import Array, norm
+from tensormend.algebra import Array, squared_norm
 from tensormend.problem import Problem
 from tensormend.steps import NormalizedStep, StepRule, as_step, rounding_level
 from tensormend.truncate import SparsePlusTucker, as_order, sthosvd, thosvd
@@ -40,8 +40,8 @@ def _shift(
     """Take the gradient step of equation 2.1, with the step size of equation 2.3."""
     direction = Tucker(state.direction, state.x.factors)
     alpha = rule(
-        lambda: norm(state.direction) ** 2,
-        lambda: float(np.linalg.norm(problem.operator.forward(direction))) ** 2,
+        lambda: squared_norm(state.direction),
+        lambda: squared_norm(problem.operator.forward(direction)),
         rounding_level(state.scale, problem.dtype),
     )
     return alpha, problem.operator.shifted(state.x, alpha, state.residual)

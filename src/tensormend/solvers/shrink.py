@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensormend.algebra import Array, norm
+from tensormend.algebra import Array, inner, norm
 from tensormend.errors import InputError
 from tensormend.problem import Problem
 from tensormend.shrinkage import FILTERS, Shrunk, shrink
@@ -201,7 +201,7 @@ def effective_freedom(
     signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.size)
     nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
     answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
-    return float(np.vdot(signs, problem.operator.forward(answer)).real)
+    return float(inner(signs, problem.operator.forward(answer)).real)
 
 
 def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:
@@ -229,7 +229,7 @@ def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:
             if square <= least:
                 break
             image = -misfit(direction, None)
-            step = square / float(np.vdot(direction, image).real)
+            step = square / float(inner(direction, image).real)
             v = v + step * direction
             residual = residual - step * image
             previous, square = square, norm(residual) ** 2
