@@ -1,8 +1,7 @@
-"""Saving a run, so that it goes on bit for bit."""
+"""Saving a run, so that it goes on: bit for bit on one machine, to rounding on another."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array
+from tensormend.algebra import Array, norm
 from tensormend.contract import Solver
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
 from tensormend.problem import Problem
@@ -20,6 +19,7 @@ from tensormend.storage import load_arrays, save_arrays
 from tensormend.tucker import Tucker
 
 __all__ = [
+    "MOVED",
     "Checkpoint",
     "RunSoFar",
     "load_run",
@@ -29,10 +29,21 @@ __all__ = [
     "warn_unsaved",
 ]
 
+N_PARTS = 64  # of the measurements, whose norms tell data apart
+
+MOVED = (
+    "the run was resumed from a checkpoint of another machine or of other libraries: the result is "
+    "that of a run left alone to rounding, not bit for bit"
+)
+"""The note on a run whose numbers, computed again, agree with those of its checkpoint nearly."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often to save a run, so that it can be resumed bit for bit.
+    """Where and how often to save a run, so that it can be resumed.
+
+    On the machine that saved it a run goes on bit for bit. Another processor or other libraries
+    round otherwise: there it goes on to the same result to rounding, and says so in its notes.
 
     Attributes
     ----------
@@ -57,20 +68,38 @@ class Checkpoint:
 
 @dataclass
 class RunSoFar:
-    """The loop's own variables; what a checkpoint holds beside the state."""
+    """The loop's own variables; what a checkpoint holds beside the state.
+
+    ``is_moved`` tells that a part of the run was computed elsewhere, where rounding is another.
+    """
 
     state: Any
     rows: list[Row]
     best: Tucker
     best_row: int
+    is_moved: bool = False
 
 
 def _signature(problem: Problem, solver: Solver[Any]) -> str:
-    """Describe a run; the operator is told apart by the loss it gives, see `load_run`."""
+    """Describe a run; data and operator are told apart by numbers, see `load_run`."""
     settings = repr(solver) if is_dataclass(solver) else type(solver).__qualname__
-    digest = hashlib.sha256(problem.y.tobytes()).hexdigest()[:16]
     operator = f"{type(problem.operator).__qualname__} of shape {problem.shape}"
-    return f"{settings}, rank {problem.rank}, {operator}, {problem.dtype} data {digest}"
+    data = f"{problem.y.size} {problem.dtype} measurements"
+    return f"{settings}, rank {problem.rank}, {operator}, {data}"
+
+
+def _part_norms(problem: Problem) -> Array:
+    """Return the norms of parts of the measurements, which differ by no more than these do."""
+    return np.array([norm(part) for part in np.array_split(problem.y, N_PARTS)])
+
+
+def _rounding(problem: Problem) -> float:
+    """Return what numbers that are computed elsewhere may differ by, of the measurements' norm.
+
+    Half the digits. Rounding takes one or two, and some more where means far above the rest were
+    taken out of the data; another problem leaves none.
+    """
+    return float(np.sqrt(np.finfo(problem.y.dtype).eps))
 
 
 def _write_run(
@@ -78,6 +107,8 @@ def _write_run(
 ) -> None:
     arrays = {
         "signature": np.array(_signature(problem, solver)),
+        "norms": _part_norms(problem),
+        "is_moved": np.array(run.is_moved),
         "best_row": np.array(run.best_row),
         **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
         **_prefixed("state.", solver.save(run.state)),
@@ -116,7 +147,11 @@ def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:
 
 
 def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) -> RunSoFar:
-    """Return the run that a checkpoint holds, if it is one of this problem and solver."""
+    """Return the run that a checkpoint holds, if it is one of this problem and solver.
+
+    Measurements that were computed (less their means, say) and the residual of the iterate, which
+    is computed again, need to agree to rounding only: they may come from another machine.
+    """
     arrays = _load_checkpoint(path)
     expected, found = _signature(problem, solver), str(arrays.get("signature"))
     if found != expected:
@@ -124,20 +159,29 @@ def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) 
             f"the checkpoint {path} belongs to another run; expected: {expected}; found: {found}; "
             "resume with the same data, rank, method and step (and rng, for a random hold-out)"
         )
+    norms, allowed = _part_norms(problem), _rounding(problem)
+    if not np.abs(norms - arrays["norms"]).max() <= allowed * problem.y_norm:
+        raise CheckpointError(
+            f"the checkpoint {path} belongs to another run: the measurements differ; resume with "
+            "the same data (and rng, for a random hold-out)"
+        )
     columns = _unprefixed("trace.", arrays)
     rows = [
         Row(**{name: float(values[k]) for name, values in columns.items()})
         for k in range(len(columns["loss"]))
     ]
     state = solver.load(inside, _unprefixed("state.", arrays))
-    loss = float(state.loss) * problem.unit * problem.unit
-    if loss != rows[-1].loss:
+    residual = problem.unit * float(np.sqrt(2 * state.loss)) / problem.y_norm
+    before = rows[-1].residual
+    if not abs(residual - before) <= allowed * (1 + before):
         raise CheckpointError(
-            f"the checkpoint {path} has loss {rows[-1].loss}, but its iterate gives {loss} on this "
-            "problem; the operator has changed"
+            f"the checkpoint {path} has the relative residual {before:.6g}, but its iterate gives "
+            f"{residual:.6g} on this problem; the operator has changed"
         )
+    is_same = float(state.loss) * problem.unit * problem.unit == rows[-1].loss
+    is_moved = bool(arrays["is_moved"]) or not (is_same and np.array_equal(norms, arrays["norms"]))
     best = Tucker.from_arrays(_unprefixed("best.", arrays))
-    return RunSoFar(state, rows, best, int(arrays["best_row"]))
+    return RunSoFar(state, rows, best, int(arrays["best_row"]), is_moved)
 
 
 def _load_checkpoint(path: Any) -> dict[str, Array]:

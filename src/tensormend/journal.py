@@ -22,14 +22,20 @@ from tensormend.storage import check_folder, hold, load_arrays, save_arrays
 __all__ = ["Journal", "Part"]
 
 HEAD, LOCK = "run.npz", "lock"
+WHAT = "what"  # name of the array that says which step a file belongs to
 LONGEST = 40  # characters of a setting that a message shows
 WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
 
 
 @dataclass(frozen=True)
 class Part:
-    """One step of a computation, with a file for its outcome and one for the way there."""
+    """One step of a computation, with a file for its outcome and one for the way there.
 
+    Files that belong to another step, ``what`` in words, count as none: on another machine, whose
+    rounding is another, a close choice may fall otherwise, and steps come in another order.
+    """
+
+    what: str
     done: Path | None
     running: Path | None
     every: float
@@ -39,7 +45,8 @@ class Part:
         """Return what was saved when the part was done, ``None`` if it was not."""
         if self.done is None or not self.done.exists():
             return None
-        return _load(self.done, "part")
+        arrays = _load(self.done, "part")
+        return arrays if str(arrays.pop(WHAT, "")) == self.what else None
 
     def finish(self, arrays: Mapping[str, Array]) -> None:
         """Save the outcome, if it took long enough to be worth it."""
@@ -47,7 +54,7 @@ class Part:
             return
         if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.every):
             try:
-                save_arrays(self.done, "part", arrays)
+                save_arrays(self.done, "part", {**arrays, WHAT: np.array(self.what)})
             except (OSError, InputError) as error:
                 warn_unsaved(self.done, error)
                 return
@@ -59,13 +66,18 @@ class Part:
         """Return where and how often a run within the part is saved."""
         if self.running is None:
             return None
-        return Checkpoint(self.running, every=1, seconds=self.every, extra=extra)
+
+        def labelled() -> dict[str, Array]:
+            return {**({} if extra is None else extra()), WHAT: np.array(self.what)}
+
+        return Checkpoint(self.running, every=1, seconds=self.every, extra=labelled)
 
     @property
     def resume(self) -> Path | None:
         """The checkpoint to go on from, if the part was cut short."""
-        is_there = self.running is not None and self.running.exists()
-        return self.running if is_there else None
+        if self.running is None or not self.running.exists():
+            return None
+        return self.running if str(read_extra(self.running).get(WHAT, "")) == self.what else None
 
     @property
     def spent(self) -> float:
@@ -74,7 +86,9 @@ class Part:
 
     def extra(self) -> dict[str, Array]:
         """Return what else was saved with the checkpoint to go on from."""
-        return {} if self.resume is None else read_extra(self.resume)
+        arrays = {} if self.resume is None else read_extra(self.resume)
+        arrays.pop(WHAT, None)
+        return arrays
 
 
 @dataclass
@@ -110,13 +124,13 @@ class Journal:
         if self.folder is not None and self.is_new and failed and not _parts(self.folder):
             _remove(self.folder)
 
-    def part(self) -> Part:
-        """Return the next step."""
+    def part(self, what: str) -> Part:
+        """Return the next step, which is told from others by what it is in words."""
         self.n_parts += 1
         if self.folder is None:
-            return Part(None, None, self.every)
+            return Part(what, None, None, self.every)
         stem = self.folder / f"{self.n_parts:05d}"
-        return Part(stem.with_suffix(".npz"), stem.with_suffix(".running.npz"), self.every)
+        return Part(what, stem.with_suffix(".npz"), stem.with_suffix(".running.npz"), self.every)
 
     @classmethod
     def open(

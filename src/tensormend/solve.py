@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from tensormend.algebra import Array, norm
-from tensormend.checkpoint import Checkpoint, RunSoFar, load_run, save_run
+from tensormend.checkpoint import MOVED, Checkpoint, RunSoFar, load_run, save_run
 from tensormend.contract import Solver, State
 from tensormend.errors import InputError
 from tensormend.operators import Operator
@@ -266,5 +266,5 @@ def _conclude(run: RunSoFar, monitor: _Monitor, status: Status, detail: str, met
         loss=row.loss,
         trace=Trace(tuple(run.rows)),
         method=method,
-        notes=getattr(run.state, "notes", ()),
+        notes=(*getattr(run.state, "notes", ()), *([MOVED] if run.is_moved else [])),
     )

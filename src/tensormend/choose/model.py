@@ -56,6 +56,14 @@ class Choice:
     notes: tuple[str, ...]
     is_cut_short: bool
 
+    @property
+    def model(self) -> str:
+        """The model in words, without what it was chosen by."""
+        if self.trial.method == "rank":
+            return f"rank {self.trial.rank}, centred {self.trial.center}"
+        strength = f"strength {self.trial.strength:.2g} times {self.trial.balance}"
+        return f"{strength}, centred {self.trial.center}"
+
 
 def choose_model(
     entries: Entries,

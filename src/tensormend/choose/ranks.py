@@ -65,7 +65,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
     def fit(rank: tuple[int, ...], start: Tucker | None) -> Found:
         stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS, max_seconds=search.seconds_left)
         wide, note = problem.with_rank(rank), f"rank {rank}"
-        part = search.journal.part()
+        part = search.journal.part(note)
         arrays = part.outcome()
         if arrays is None:
             callback = search.looks_on("rank", note)

@@ -22,6 +22,7 @@ from tensormend.choose.search import (
 )
 from tensormend.choose.watch import Trial
 from tensormend.holdout import Fold
+from tensormend.journal import Part
 from tensormend.operators import Masked
 from tensormend.solve import Progress, solve
 from tensormend.solvers import Shrink
@@ -120,9 +121,10 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     )
     note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in balance)}"
     predicted, xs = [], []
-    for fold, x in zip(search.folds, near.xs, strict=False):
-        setup = _set_up(search, fold, center)
-        xs.append(_refit(search, setup, solver, x, note))
+    for number, x in enumerate(near.xs):
+        setup = _set_up(search, search.folds[number], center)
+        part = search.journal.part(f"{note}, centred {center}, fold {number + 1}")
+        xs.append(_refit(search, part, setup, solver, x, note))
         predicted.append(setup.predict(xs[-1]))
     everything = np.concatenate(predicted)
     squares = squared_errors(search, everything, len(xs))
@@ -132,11 +134,12 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     return Found(trial, everything, squares, tuple(xs))
 
 
-def _refit(search: Search, setup: SetUp, solver: Shrink, x: Tucker, note: str) -> Tucker:
+def _refit(
+    search: Search, part: Part, setup: SetUp, solver: Shrink, x: Tucker, note: str
+) -> Tucker:
     """Go on from a fit for a few iterations."""
     if setup.problem is None:
         return x
-    part = search.journal.part()
     arrays = part.outcome()
     if arrays is not None:
         return Tucker.from_arrays(arrays)
@@ -216,7 +219,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     run = _Run(zero_model(search.entries))
     if setup.problem is None:
         return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
-    part = search.journal.part()
+    part = search.journal.part(f"path, centred {center}, {place}")
     arrays = part.outcome()
     if arrays is not None:
         return _Run.from_arrays(arrays)
@@ -248,7 +251,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     if not run.is_over:
         stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
         checkpoint = part.checkpoint(run.as_arrays)
-        solve(
+        result = solve(
             setup.problem,
             solver,
             stop=stop,
@@ -256,6 +259,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             checkpoint=checkpoint,
             resume=part.resume,
         )
+        search.notes.extend(result.notes)
     if not search.is_late:
         part.finish(run.as_arrays())
     return cut_short[0] if cut_short else run

@@ -124,7 +124,9 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         replace(
             result,
             seconds=time.perf_counter() - run.watch.started,
-            notes=(_describe(choice, known.kind), *choice.notes, *result.notes),
+            notes=tuple(
+                dict.fromkeys((_describe(choice, known.kind), *choice.notes, *result.notes))
+            ),
         ),
         known=known,
         fitted=fitted,

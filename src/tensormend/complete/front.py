@@ -94,8 +94,9 @@ def complete(
         return value ends the run with the best there is
     checkpoint : a folder to remember the run in, so that it can go on after any end; one run at a
         time may use it
-    resume : go on with the run in that folder, to the same result as if it had never ended. The
-        time limit counts anew and may be another, as may ``threads``; all else is as it was
+    resume : go on with the run in that folder, to the same result as if it had never ended: bit
+        for bit on the same machine, to rounding on one with another processor or other libraries.
+        The time limit counts anew and may be another, as may ``threads``; all else is as it was
     save_every : seconds between saves
     options : for a given rank, as for `recover`
 
@@ -147,7 +148,8 @@ def complete(
                 journal=journal,
             )
             # the fit to a search that was cut short is not the one that a resumed run comes to
-            part = Journal().part() if choice.is_cut_short else journal.part()
+            pages = Journal() if choice.is_cut_short else journal
+            part = pages.part(f"fit of {choice.model}")
             run = Run(known, preprocessing, rng, watch, part, threads)
             return fit_choice(run, choice, limit)
     rank = as_rank(rank, known.shape)
@@ -157,7 +159,7 @@ def complete(
     decisive = {name: value for name, value in settings.items() if name != "callback"}
     journal, rng = begin({"rank": rank, "holdout": holdout, **decisive})
     with journal:
-        run = Run(known, preprocessing, rng, watch, journal.part(), threads)
+        run = Run(known, preprocessing, rng, watch, journal.part(f"fit of rank {rank}"), threads)
         return fit_rank(run, rank, holdout, {"max_seconds": max_seconds, **settings})
 
 
