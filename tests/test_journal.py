@@ -1,4 +1,4 @@
-"""A run that was cut short goes on to the same result, bit for bit."""
+"""A run that was cut short goes on to the same result: on one machine, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 
 import tensormend as tm
 from tensormend import solvers
+from tensormend.checkpoint import MOVED
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError
+from tensormend.storage import load_arrays, save_arrays
 
 SHAPE = (12, 13, 14)
 
@@ -172,6 +174,44 @@ def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Pa
     tm.complete(data, progress=lambda _: True, **place)
     with pytest.raises(CheckpointError, match=words):
         tm.complete(data, **{**place, "resume": True, **change})
+
+
+def edit(path: Path, kind: str, name: str, change: Callable[[Any], Any]) -> None:
+    arrays = load_arrays(path, kind)
+    save_arrays(path, kind, {**arrays, name: np.asarray(change(arrays[name]))})
+
+
+@pytest.mark.parametrize("name", ["strengths", "ranks", "another method"])
+def test_a_run_goes_on_elsewhere_and_says_so(name: str, tmp_path: Path) -> None:
+    """On another machine the loss of an iterate has other last bits."""
+    data, options = RUNS[name]
+    whole = tm.complete(data, rng=0, **options)
+    place = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, **options}
+    with pytest.raises(KilledError):
+        tm.complete(data, progress=die_at(5), **place)
+    (running,) = (tmp_path / "c").glob("*.running.npz")
+    edit(running, "checkpoint", "trace.loss", lambda loss: loss * (1 + 4 * np.finfo(float).eps))
+    moved = tm.complete(data, resume=True, **place)
+    assert sorted(moved.notes) == sorted([*whole.notes, MOVED])
+    np.testing.assert_allclose(moved.data, whole.data, rtol=1e-9)
+
+
+def test_a_file_of_another_step_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    """Where a close choice falls otherwise on another machine, steps come in another order."""
+    data, _ = RUNS["strengths"]
+    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    seen: list[tm.Moment] = []
+    whole = tm.complete(data, rng=0, progress=seen.append)
+    with pytest.raises(KilledError):
+        tm.complete(data, progress=die_at(5), **place)
+    (running,) = (tmp_path / "c").glob("*.running.npz")
+    edit(running, "checkpoint", "extra.what", lambda what: f"{what} of another")
+    again: list[tm.Moment] = []
+    assert_same(tm.complete(data, resume=True, progress=again.append, **place), whole)
+    assert len(again) == len(seen)  # from the beginning
+    one, *_, last = sorted((tmp_path / "c").glob("0????.npz"))
+    one.write_bytes(last.read_bytes())
+    assert_same(tm.complete(data, resume=True, **place), whole)
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:

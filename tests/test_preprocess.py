@@ -88,8 +88,10 @@ def test_blocks_are_undone_as_their_entries_are(
         entries = fitted.undo(places, array.ravel())
     assert block.dtype == values.dtype
     assert block.shape == array.shape
-    assert np.array_equal(block.ravel(), entries)
-    assert np.array_equal(fitted.undo_block(array, np.ix_(*keys)), block)
+    # vectors of other lengths are summed and exponentiated otherwise by some processors
+    bound = ROUNDING * float(np.finfo(values.dtype).eps) * max(1.0, float(np.abs(entries).max()))
+    assert np.abs(block.ravel() - entries).max() <= bound
+    assert np.abs(fitted.undo_block(array, np.ix_(*keys)) - block).max() <= bound
 
 
 def test_blocks_take_slices_and_default_to_the_whole() -> None:
@@ -100,7 +102,7 @@ def test_blocks_take_slices_and_default_to_the_whole() -> None:
     whole = rng.standard_normal(shape)
     undone = fitted.undo_block(whole)
     part = fitted.undo_block(whole[1:3, [4, 0]][:, :, 2:3], [slice(1, 3), [4, 0], 2])
-    assert np.array_equal(part, undone[1:3, [4, 0]][:, :, 2:3])
+    assert part == pytest.approx(undone[1:3, [4, 0]][:, :, 2:3])
     assert fitted.undo_block(whole[:0], [slice(0, 0), slice(None), slice(None)]).size == 0
 
 
