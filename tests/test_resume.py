@@ -1,4 +1,7 @@
-"""``kill -9`` at random moments, then ``--resume``: the same file as a run left alone."""
+"""``kill -9`` at random moments, then ``--resume``: the same file as a run left alone.
+
+On another processor, the same numbers to rounding.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tensormend as tm
+from tensormend.checkpoint import MOVED
 from tensormend_cli import main
 
 COMMAND = [sys.executable, "-m", "tensormend_cli", "complete", "data.npy", "--quiet"]
@@ -62,6 +68,47 @@ def test_a_killed_run_goes_on_to_the_same_file(
         finish(start(out, *options, "--resume", "--force"))
         assert Path(out).read_bytes() == Path("whole.npy").read_bytes()
     assert not list(tmp_path.rglob("*.part"))
+
+
+MOVING = """
+import sys
+import numpy as np
+import tensormend as tm
+
+data, options = np.load("data.npy"), eval(sys.argv[1])
+n_seen = 0
+def look(moment):
+    global n_seen
+    n_seen += moment.trial is None
+    return n_seen == int(sys.argv[2])
+place = {"checkpoint": "run", "save_every": 0, "resume": True}
+result = tm.complete(data, rng=0, progress=look, **place, **options)
+np.savez("out.npz", data=result.data, notes=result.notes)
+"""
+SAME = 1e-6  # of the largest value: rounding, and what it leaves of the last of many iterations
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"rank": 3, "center": True, "holdout": 0.1, "tol": 1e-9}])
+def test_a_run_goes_on_on_another_processor(
+    options: dict[str, Any], dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenBLAS can be told to take the kernels of an old processor; others do not listen."""
+    monkeypatch.chdir(tmp_path)
+    call = ["simulate", "data.npy", "--shape", "14,15,16", "--rank", "3", "--quiet"]
+    assert main([*call, "--noise", "0.1"]) == 0
+    data = 100 + np.load("data.npy")
+    np.save("data.npy", data.astype(dtype))
+    for core, n_iter in (("Prescott", 7), (None, -1)):
+        env = dict(os.environ) | ({} if core is None else {"OPENBLAS_CORETYPE": core})
+        run = [sys.executable, "-c", MOVING, repr(options), str(n_iter)]
+        subprocess.run(run, check=True, env=env)  # noqa: S603
+    with np.load("out.npz") as out:
+        found, notes = out["data"], tuple(out["notes"].tolist())
+    whole = tm.complete(data.astype(dtype), rng=0, **options)
+    tol = SAME if dtype == "float64" else 1e3 * SAME
+    assert np.abs(found - whole.data).max() <= tol * np.abs(whole.data).max()
+    assert len(set(notes) - {MOVED}) == len(whole.notes)
 
 
 def test_a_checkpoint_of_other_data_is_refused(

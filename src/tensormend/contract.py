@@ -54,7 +54,7 @@ class Solver(Protocol[S]):
         ...
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> S:
-        """Return the state that `save` was given, bit for bit."""
+        """Return the state that `save` was given, on one machine bit for bit."""
         ...
 
 

@@ -97,7 +97,8 @@ def recover(
     holdout : an operator and measurements kept from the solver, for the trace
     callback : called with a `Progress` after every iteration; returning true ends the run
     checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
-    resume : path of a checkpoint to go on from, with the other arguments as they were
+    resume : path of a checkpoint to go on from, with the other arguments as they were: bit for bit
+        on the machine that saved it, to rounding on another, which the notes then say
     rng : generator or seed of the random start
     threads : threads of the kernels, all cores by default
     compact : keep the measurements in half the bits (float32 for float64) and indices in 16 where

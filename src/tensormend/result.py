@@ -106,7 +106,8 @@ class Result:
     loss : ``||A(x) - y||^2 / 2`` of ``x``
     trace : one row per iteration and one for the start
     method : name of the solver
-    notes : what the solver has to say about the run; ``"auto"`` tells what it chose and why
+    notes : what there is to say about the run: ``"auto"`` tells what it chose and why; a run that
+        was resumed elsewhere, that it was
     """
 
     x: Tucker

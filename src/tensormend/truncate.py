@@ -290,7 +290,7 @@ def leading_eigenvectors(
         the angle to the invariant subspace where a gap follows it
     """
     dtype = np.dtype(dtype if start is None else start.dtype)
-    rng = np.random.default_rng(0)  # fixed: the same input gives the same bits
+    rng = np.random.default_rng(0)  # fixed: the same input gives the same answer
     block = min(n, rank + max(3, rank // 2))
     limit = n if n <= FULL_BASIS else min(n, 4 * block)
     guess = rng.standard_normal((n, block)).astype(dtype)

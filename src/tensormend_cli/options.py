@@ -228,7 +228,10 @@ Threads = Annotated[
 Seed = Annotated[
     int,
     _option(
-        help="Seed of all randomness; the same seed, the same file.", metavar="N", min=0, panel=RUN
+        help="Seed of all randomness; the same seed, the same file on one machine.",
+        metavar="N",
+        min=0,
+        panel=RUN,
     ),
 ]
 Strict = Annotated[
