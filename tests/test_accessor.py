@@ -14,6 +14,8 @@ import tensormend.accessor
 from kinds import KNOWN, TRUTH, make_dataarray
 from tensormend.errors import InputError
 
+pytestmark = pytest.mark.numerical
+
 
 def test_it_completes_as_complete_does() -> None:
     data = make_dataarray()

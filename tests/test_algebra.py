@@ -34,6 +34,8 @@ from tensormend.algebra import (
 )
 from tensormend.errors import InputError, MemoryLimitError, TensormendError
 
+pytestmark = pytest.mark.numerical
+
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUNDING = 256  # eps per unit of size: sums of at most a few hundred terms of size one
 LONG_SUM = 2**17 * 2.0**-53  # double precision: blocks of so many terms, at worst one by one

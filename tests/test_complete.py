@@ -17,6 +17,8 @@ from tensormend.complete import chosen
 from tensormend.errors import DataWarning, InputError
 from test_shrinkage import decaying
 
+pytestmark = pytest.mark.numerical
+
 
 def with_holes(x: Any, ratio: float, seed: int = 0) -> Any:
     return np.where(np.random.default_rng(seed).random(x.shape) < ratio, x, np.nan)

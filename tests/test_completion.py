@@ -33,6 +33,8 @@ from tensormend.known import Known, read_known
 from tensormend.preprocess import Preprocessing
 from tensormend.result import Status, Trace
 
+pytestmark = pytest.mark.numerical
+
 LABELLED = [name for name in KINDS if "Array" in name or "Series" in name or "Frame" in name]
 LABELLED.remove("Series with indices")
 

@@ -10,6 +10,8 @@ from tensormend.errors import InputError
 from tensormend.experiments import complexity
 from tensormend.experiments.complexity import CountingArray, count, counting, leading_coefficients
 
+pytestmark = pytest.mark.numerical
+
 # Counts are integers (or thirds) and polynomials in n: only the fit rounds.
 FIT_TOL = 1e-6
 

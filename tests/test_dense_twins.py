@@ -12,6 +12,8 @@ from tensormend.algebra import Array
 from tensormend.experiments import dense
 from tensormend.steps import ConstantStep, NormalizedStep, StepRule
 
+pytestmark = pytest.mark.numerical
+
 # The iterative eigen-solver behind the truncation of sampled data stops at a relative residual of
 # 1e-12, which a small gap in the singular values of A* y magnifies.
 SAMPLED_TOL = 1e-10

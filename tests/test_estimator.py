@@ -25,6 +25,8 @@ from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH, make_dataarra
 from tensormend.errors import InputError
 from tensormend.estimator import TuckerCompletion
 
+pytestmark = pytest.mark.numerical
+
 VALUES = TRUTH[KNOWN]
 SHUFFLED = np.random.default_rng(0).permutation(len(PLACES))
 

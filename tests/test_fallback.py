@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tensormend import kernels
+
+pytestmark = pytest.mark.numerical
 
 RUN = """
 import sys, warnings

@@ -14,6 +14,8 @@ from tensormend.algebra import Array
 from tensormend.errors import InputError
 from tensormend.fibres import Fibres, check_indices, choose_modes
 
+pytestmark = pytest.mark.numerical
+
 INTEGERS = ("int8", "int32", "int64", "uint16", "uint64")
 
 many = settings(deadline=None, max_examples=100)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from tensormend.holdout import Pattern, draw_folds, find_pattern
 
+pytestmark = pytest.mark.numerical
+
 
 def entries(known: Any) -> Any:
     return np.argwhere(known)

@@ -9,6 +9,8 @@ import tensormend as tm
 from tensormend.errors import InputError
 from tensormend.tucker import degrees_of_freedom
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (20, 21, 22)
 
 

@@ -17,6 +17,8 @@ from tensormend.checkpoint import MOVED
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError
 from tensormend.storage import load_arrays, save_arrays
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (12, 13, 14)
 
 

@@ -20,6 +20,8 @@ from tensormend.fibres import Fibres
 from tensormend.kernels import reference
 from tensormend.kernels.tree import Tree
 
+pytestmark = pytest.mark.numerical
+
 Array = NDArray[Any]
 
 DTYPES = ("float32", "float64", "complex64", "complex128")

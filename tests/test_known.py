@@ -20,6 +20,8 @@ from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH
 from tensormend.errors import DataWarning, InputError
 from tensormend.known import Known, read_known
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_gives_the_same_entries(name: str) -> None:

@@ -11,6 +11,8 @@ from tensormend.errors import InputError, MemoryLimitError
 from tensormend.manifold import TuckerTangent
 from tensormend.testing import ConformanceError, check_operator
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)

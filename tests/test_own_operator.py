@@ -9,6 +9,8 @@ from scipy.fft import dctn, idctn
 import tensormend as tm
 from tensormend.algebra import Array
 
+pytestmark = pytest.mark.numerical
+
 
 class SampledCosines(tm.Operator):
     """See some coefficients of the cosine transform of a tensor."""

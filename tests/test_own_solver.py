@@ -13,6 +13,8 @@ import tensormend as tm
 from tensormend.algebra import Array
 from tensormend.manifold import TuckerTangent
 
+pytestmark = pytest.mark.numerical
+
 
 class RelaxedState(NamedTuple):
     x: tm.Tucker

@@ -16,6 +16,8 @@ from tensormend.errors import InputError
 from tensormend.means import SHRINK, fit_deviations, fit_mode_means
 from tensormend.preprocess import Fitted, Preprocessing
 
+pytestmark = pytest.mark.numerical
+
 ROUNDING = 64  # eps of the largest number met on the way: some ten operations there and back
 SOLVED = 1e-6  # conjugate gradients stop at 1e-8 of the slope
 

@@ -15,6 +15,8 @@ from tensormend.errors import DataWarning, InputError
 from tensormend.recover import METHODS as SOLVERS_BY_NAME
 from tensormend.solvers import RCG, RGN, SMQRGD, Auto
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (12, 13, 14)
 TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
 DENSE = TRUTH.dense()

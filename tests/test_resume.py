@@ -20,6 +20,8 @@ import tensormend as tm
 from tensormend.checkpoint import MOVED
 from tensormend_cli import main
 
+pytestmark = pytest.mark.numerical
+
 COMMAND = [sys.executable, "-m", "tensormend_cli", "complete", "data.npy", "--quiet"]
 N_KILLS = 4
 CASES = {

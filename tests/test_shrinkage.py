@@ -16,6 +16,8 @@ from tensormend.solvers.shrink import effective_freedom
 from tensormend.stopping import Stop
 from tensormend.testing import check_solver
 
+pytestmark = pytest.mark.numerical
+
 ROUNDING = 1e-10  # of sums over a few thousand numbers
 NO_STOP: dict[str, Any] = {"tol": 0, "tol_change": 0, "patience": 1000}
 

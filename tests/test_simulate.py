@@ -28,6 +28,8 @@ from tensormend.simulate import (
 from tensormend.truncate import thosvd
 from tensormend.tucker import Tucker
 
+pytestmark = pytest.mark.numerical
+
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUNDING = 1024  # eps per unit, for orthonormal factors and singular values of small tensors
 UNLIKELY = 1e-3  # a fixed seed whose statistic is rarer than this would be a bad draw or a bias

@@ -21,6 +21,8 @@ from tensormend.solvers import RGD, SMQRGD
 from tensormend.storage import load_arrays, save_arrays
 from test_solvers import TIED, sampled
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(name="problem")
 def fixture_problem() -> tm.Problem:

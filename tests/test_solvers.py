@@ -19,6 +19,8 @@ from tensormend.steps import ConstantStep, NormalizedStep
 from tensormend.stopping import Stop
 from tensormend.testing import ConformanceError, check_solver
 
+pytestmark = pytest.mark.numerical
+
 TIED = 2e-15  # losses that differ by less may have one residual, and the later of them is the best
 
 

@@ -13,6 +13,8 @@ from tensormend import theory
 from tensormend.errors import InputError
 from tensormend.solvers import SMQRGD
 
+pytestmark = pytest.mark.numerical
+
 
 def test_contraction_by_hand() -> None:
     # d=5: sqrt(d-1)=2; r=4: sqrt(r)=2; kappa=3; R=1/4

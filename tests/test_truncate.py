@@ -28,6 +28,8 @@ from tensormend.truncate import (
 )
 from tensormend.tucker import Tucker
 
+pytestmark = pytest.mark.numerical
+
 DTYPES = ("float32", "float64", "complex64", "complex128")
 DOUBLES = ("float64", "complex128")
 ROUNDING = 1024  # eps per unit of norm, for products and orthonormal factors

@@ -17,6 +17,8 @@ from tensormend.errors import DataWarning, InputError
 from tensormend.trust import Trust, Verdict, judge, measure_coverage
 from tensormend.trust.heldout import mean_with_error
 
+pytestmark = pytest.mark.numerical
+
 SHAPE = (15, 16, 17)
 NOISE = 0.1  # of values whose root mean square is 1
 ROUNDING = 1e-9  # sums of a few hundred numbers in two orders

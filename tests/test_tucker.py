@@ -20,6 +20,8 @@ from tensormend.errors import InputError, MemoryLimitError
 from tensormend.storage import atomic_write, load_arrays, save_arrays
 from tensormend.tucker import Tucker, degrees_of_freedom
 
+pytestmark = pytest.mark.numerical
+
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUNDING = 1024  # eps per unit of norm: orders up to five, each product a few roundings
 PART = 1e-12  # a difference this far below the norm, which a difference of squares would lose
