@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tensormend as tm
+from tensormend import kernels
 from tensormend.choose import Entries, choose_model, generous_rank, strengths
 from tensormend.complete import chosen
 from tensormend.errors import DataWarning, InputError
@@ -343,6 +344,7 @@ def test_zeros() -> None:
         assert not result.data.any()
 
 
+@pytest.mark.skipif(not kernels.is_native, reason="takes minutes with the NumPy kernels")
 def test_order_five_beyond_what_can_be_formed() -> None:
     shape = (40,) * 5
     truth = tm.simulate.random_tucker(shape, 2, rng=0)
