@@ -67,13 +67,13 @@ pytest: $(ENV)/dev.stamp $(ENV)/package.stamp
 lint: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror native/*
+	$(BIN)/clang-format --dry-run --Werror native/* tests/native/*
 	$(BIN)/mypy
 
 format: $(ENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i native/*
+	$(BIN)/clang-format -i native/* tests/native/*
 
 test-cpus: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/python tools/test_cpus.py $(CPUS)
@@ -91,7 +91,7 @@ test-compilers: $(ENV)/build.stamp
 test-sanitizers: $(ENV)/build.stamp
 	$(BIN)/python tools/test_sanitizers.py
 
-wheel: $(ENV)/wheel.stamp
+wheel: $(ENV)/wheel.stamp $(ENV)/build.stamp
 	$(BIN)/python tools/test_wheel.py
 
 lock: | $(BIN)/python

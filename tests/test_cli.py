@@ -134,11 +134,13 @@ def test_the_image_cube_is_what_its_readme_says() -> None:
     assert (rough.mean(axis=(0, 1)) < 0.5 * pines.cube.std(axis=(0, 1))).all()
 
 
+@pytest.mark.checkout
 def test_readme_has_examples() -> None:
     assert len(README_BLOCKS) == 6
     assert len(README_COMMANDS) == 4
 
 
+@pytest.mark.checkout
 def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--rank", "3", "--out", "."]) == 0
@@ -152,6 +154,7 @@ def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert filled.n_known == filled.dense().size
 
 
+@pytest.mark.checkout
 @pytest.mark.parametrize("source", README_BLOCKS, ids=lambda source: source.splitlines()[-1])
 def test_readme_example_runs(source: str) -> None:
     names: dict[str, object] = {}

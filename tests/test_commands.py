@@ -103,6 +103,7 @@ def test_shell_completion_knows_the_commands() -> None:
     assert done.stdout.split() == ["reproduce"]
 
 
+@pytest.mark.checkout
 def test_the_page_names_every_command_option_and_exit_code() -> None:
     text = PAGE.read_text("utf-8")
     for name, (function, *_) in COMMANDS.items():
@@ -196,6 +197,7 @@ def test_all_that_was_asked_for_is_written(capsys: Captured) -> None:
     assert np.allclose(tm.Tucker.load("model.npz").dense(), np.load("smooth.npy"))
 
 
+@pytest.mark.checkout
 @pytest.mark.usefixtures("speeds")
 def test_the_record_is_json_whose_keys_are_documented(capsys: Captured) -> None:
     assert run("-o", "a.npy", "--json", "-q") == 0

@@ -10,6 +10,8 @@ import pytest
 
 import tensormend as tm
 
+pytestmark = pytest.mark.checkout
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)

@@ -14,6 +14,8 @@ import pytest
 import helpers
 from tensormend.algebra import Array
 
+pytestmark = pytest.mark.checkout
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 SCRIPTS = [path for path in EXAMPLES if path.stem != "helpers"]
 

@@ -266,6 +266,7 @@ def test_an_unknown_ending_lists_the_known_ones() -> None:
         tm.load("a.xyz")
 
 
+@pytest.mark.checkout
 @every_suffix
 def test_the_page_on_files_has_every_ending(suffix: str) -> None:
     rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]

@@ -22,6 +22,8 @@ from tensormend.algebra import Array, matricize, tensorize
 from tensormend.errors import InputError, MissingDependencyError
 from tensormend.records import read_records
 
+pytestmark = pytest.mark.checkout
+
 SHAPE = (24, 20, 16)
 
 

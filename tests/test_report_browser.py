@@ -13,7 +13,10 @@ import pytest
 import tensormend as tm
 from shoot_report import find_browser, open_browser, set_paper
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no Chromium with its driver here")
+pytestmark = [
+    pytest.mark.checkout,
+    pytest.mark.skipif(find_browser() is None, reason="no Chromium with its driver here"),
+]
 
 PIXELS = "return document.getElementById(arguments[0]).toDataURL()"
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
