@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 import tensormend as tm
-from tensormend.bench import bars, contestants, passes, peers, scaling, suite, table
+from tensormend import kernels
+from tensormend.bench import bars, contestants, passes, peers, ranks, scaling, suite, table
 from tensormend.bench.cases import GRID, Case, draw_problem, load_problem, save_problem
 from tensormend.bench.course import MAX_POINTS, Contestant, Course, thin
 from tensormend.bench.page import write_page
-from tensormend.bench.runner import Runner, race, time_import
+from tensormend.bench.runner import Runner, race, time_import, time_ranks
 from tensormend.bench.summary import Findings
 from tensormend.bench.worker import SHORT, Worker, find_missing
+from tensormend.errors import InputError
 from tensormend.records import describe_machine, read_records
 from tensormend_cli import main
 
@@ -254,6 +256,50 @@ def test_passes_are_timed_beside_a_read() -> None:
     assert list(times) == ["read", *parts]
     assert all(len(seconds) == 3 and min(seconds) > 0 for seconds in times.values())
     assert n_bytes >= given.values.nbytes + 2 * len(given.values)
+
+
+def test_passes_are_timed_by_rank(tmp_path: Path) -> None:
+    runner = Runner(tmp_path / "r.jsonl", against=kernels.active.__file__)
+    time_ranks(runner, "ranks", (1, 3), ("values", "Gram"), 2)
+    found = findings_of(runner)
+    records = found.of("ranks")
+    assert len(records) == 2 * len(ranks.DTYPES) * len(ranks.FIBRES)
+    for record in records:
+        for times in record["times"].values():
+            assert list(times) == ["values", "Gram"]
+            assert all(len(ns) == 2 and min(ns) > 0 for ns in times.values())
+    shown = table.show_ranks(found, "Gram")
+    assert [line.split(" | ")[0] for line in shown[2:]] == ["| 1", "| 3"]
+    assert len(table.show_builds(found)) == 2 + 2 * len(ranks.DTYPES) * len(ranks.FIBRES)
+
+
+def test_builds_are_compared_by_medians() -> None:
+    facts = {"kind": "ranks", "section": "ranks", "dtype": "float64", "fibres": "short"}
+    times = {1: ([1.0, 9.0, 1.0], [2.0]), 9: ([4.0], [2.0])}
+    records = [
+        {**facts, "rank": rank, "times": {"ours": {"Gram": ours}, "theirs": {"Gram": theirs}}}
+        for rank, (ours, theirs) in times.items()
+    ]
+    *_, row = table.show_builds(Findings(records))
+    assert row == "| Gram | float64 | short | 1.000 | 0.500 (rank 1) | 2.000 (rank 9) |"
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("fibres", ranks.FIBRES)
+def test_every_fibre_of_a_rank_case_has_as_many_entries(rank: int, fibres: str) -> None:
+    case = ranks.RankCase.draw(rank, "complex64", fibres)
+    shape, per_fibre = ranks.FIBRES[fibres]
+    assert set(np.diff(case.fibres.starts[-1])) == {per_fibre}
+    assert case.fibres.n_fibres == shape[0] * shape[1]
+    assert list(case.passes(kernels.active)) == list(ranks.PASSES)
+
+
+def test_another_build_must_be_a_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"_native\*\.so"):
+        ranks.load_kernels(tmp_path / "none.so")
+    runner = Runner(tmp_path / "r.jsonl", against=str(tmp_path / "none.so"))
+    with pytest.raises(InputError, match="cannot be timed"):
+        time_ranks(runner, "ranks", (1,), ("values",), 1)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "uint32", "uint16", "uint8"])

@@ -28,7 +28,7 @@ OPTIONS = {
 
 
 def find_library(name: str) -> str:
-    """Return the runtime of a sanitizer, which must be loaded before Python."""
+    """Return the path of a library of the compiler's, to be loaded before Python."""
     compiler = os.environ.get("CXX", "g++")
     command = [compiler, f"-print-file-name={name}"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
@@ -51,7 +51,9 @@ def check(sanitizers: str, library: str) -> None:
     install += ["-C", f"build-dir={HOME / f'build-{name}'}", str(ROOT)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(install, check=True, env={**os.environ, "PATH": path})  # noqa: S603
-    runtime = {"LD_PRELOAD": find_library(library), "PYTHONPATH": str(package)}
+    # the library of C++ as well, lest the sanitizer finds no exceptions to watch
+    libraries = f"{find_library(library)} {find_library('libstdc++.so')}"
+    runtime = {"LD_PRELOAD": libraries, "PYTHONPATH": str(package)}
     tests = [str(ROOT / "tests" / test) for test in TESTS]
     subprocess.run(  # noqa: S603
         [python, "-m", "pytest", "-q", "--capture=sys", "-p", "no:cacheprovider", *tests],

@@ -17,7 +17,7 @@ EXAMPLES = (
     "tensormend bench --only n50 --method rcg --method sm-qrgd --repeats 1",
     "tensormend bench --redraw bench-output/bench.jsonl --out again",
 )
-SECTIONS = ("races", "passes", "grid", "few", "import", "scaling")
+SECTIONS = ("races", "passes", "ranks", "grid", "few", "import", "scaling")
 
 
 def bench(
@@ -61,6 +61,14 @@ def bench(
             metavar="PATH", help="A Python with tensormend and the peers that this one misses."
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another build of the compiled kernels (_native*.so); passes by rank (--only "
+            "ranks) are then timed with both, in turns.",
+        ),
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="Write the page here as well.")
     ] = None,
@@ -92,7 +100,12 @@ def bench(
     records = folder / "bench.jsonl" if redraw is None else redraw
     if redraw is None:
         runner = Runner(
-            records, repeats=repeats, budget=budget, peer_python=peer_python, note=_note
+            records,
+            repeats=repeats,
+            budget=budget,
+            peer_python=peer_python,
+            against=None if against is None else str(against.resolve()),
+            note=_note,
         )
         run_suite(
             runner,

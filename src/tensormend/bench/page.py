@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.bench import table
+from tensormend.bench.ranks import FIBRES
 from tensormend.bench.scaling import fit_exponent
 from tensormend.bench.summary import Findings, Record
 from tensormend.plots import save_curves, save_growth
@@ -105,6 +106,8 @@ def _write_sections(findings: Findings, pictures: dict[str, str], source: str) -
         yield from _write_races(findings, pictures)
     if findings.of("passes"):
         yield from _write_passes(findings)
+    if findings.of("ranks"):
+        yield from _write_ranks(findings)
     if findings.of("run", "grid"):
         yield from ["", "## `auto` beside our other methods", ""]
         yield "Seconds to a true relative error of 1e-10, medians, random cubic tensors. The first"
@@ -170,6 +173,21 @@ def _write_passes(findings: Findings) -> Iterable[str]:
     yield "Seconds of a pass over the entries, and of a whole iteration, as multiples of a threaded"
     yield "read of the values and the lead-mode indices, measured in turns; medians."
     yield from ["", *table.show_passes(findings)]
+
+
+def _write_ranks(findings: Findings) -> Iterable[str]:
+    yield from ["", "## Passes by rank", ""]
+    yield "Nanoseconds an entry on one thread, medians, ranks equal in all modes."
+    for name, (shape, n) in FIBRES.items():
+        size = " x ".join(map(str, shape))
+        yield f"{name.capitalize()} fibres have {n} entries each, in a tensor of {size}."
+    names = dict.fromkeys(n for record in findings.of("ranks") for n in record["times"]["ours"])
+    for name in names:
+        yield from ["", f"### {name}", "", *table.show_ranks(findings, name)]
+    if any("theirs" in record["times"] for record in findings.of("ranks")):
+        yield from ["", "### Beside another build of the kernels", ""]
+        yield "Our time over that of the other build, timed in turns; medians over the repeats."
+        yield from ["", *table.show_builds(findings)]
 
 
 def _write_growth(findings: Findings, pictures: dict[str, str]) -> Iterable[str]:

@@ -19,10 +19,12 @@ from tensormend import kernels
 from tensormend.bench.cases import Case, save_problem
 from tensormend.bench.contestants import find_contestant
 from tensormend.bench.course import Contestant
+from tensormend.bench.ranks import DTYPES, FIBRES
 from tensormend.bench.worker import Worker, find_missing, find_versions
+from tensormend.errors import InputError
 from tensormend.records import append_record
 
-__all__ = ["Runner", "race", "time_import", "time_passes"]
+__all__ = ["Runner", "race", "time_import", "time_passes", "time_ranks"]
 
 BUDGET = 120.0  # seconds of a run
 LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
@@ -43,6 +45,7 @@ class Runner:
     budget : seconds a run may take
     peer_python : Python in which to look for the peers that this one does not have
     threads : threads of linear algebra in each worker, all cores by default
+    against : file of another build of the compiled kernels to time ours beside
     note : told what is going on, a line at a time
     """
 
@@ -51,6 +54,7 @@ class Runner:
     budget: float = BUDGET
     peer_python: str | None = None
     threads: int | None = None
+    against: str | None = None
     note: Callable[[str], None] = lambda _: None
     _homes: dict[str, tuple[str | None, str]] = field(default_factory=dict)
 
@@ -192,6 +196,23 @@ def time_passes(runner: Runner, section: str, cases: Sequence[Case], repeats: in
                 answer = _join_rounds(answers[threads])
                 runner.write("passes", section, case=case.as_record(), threads=threads, **answer)
                 runner.note(f"{section}: {case.name}, threads: {threads}")
+
+
+def time_ranks(
+    runner: Runner, section: str, ranks: Sequence[int], passes: Sequence[str], repeats: int
+) -> None:
+    """Time passes by rank, type of values and length of the fibres, on one thread."""
+    with Worker(threads=1) as worker:
+        for fibres in FIBRES:
+            for dtype in DTYPES:
+                for rank in ranks:
+                    case = {"rank": rank, "dtype": dtype, "fibres": fibres}
+                    settings = {"repeats": repeats, "passes": passes, "against": runner.against}
+                    answer = runner.ask(worker, "ranks", **case, **settings)
+                    if "times" not in answer:
+                        raise InputError(f"passes by rank cannot be timed: {answer['message']}")
+                    runner.write("ranks", section, **case, **answer)
+                runner.note(f"{section}: {dtype}, {fibres} fibres")
 
 
 def _join_rounds(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any
 from tensormend.bench.bars import FEWEST
 from tensormend.bench.cases import GRID, RACES, Case
 from tensormend.bench.contestants import AUTO, CONTESTANTS, find_contestant
-from tensormend.bench.runner import Runner, race, time_import, time_passes
+from tensormend.bench.ranks import PASSES, RANKS
+from tensormend.bench.runner import Runner, race, time_import, time_passes, time_ranks
 from tensormend.bench.scaling import list_cases, measure_growth
 from tensormend.bench.worker import Worker
 from tensormend.errors import InputError
@@ -85,6 +86,13 @@ def _run_passes(runner: Runner, choice: Choice) -> None:
     time_passes(runner, "passes", [case for case in cases if choice.wants(case)], repeats)
 
 
+def _run_ranks(runner: Runner, choice: Choice) -> None:
+    if choice.suite == "quick":
+        time_ranks(runner, "ranks", (1, 5, 10), ("pull-back",), 3)
+    else:
+        time_ranks(runner, "ranks", RANKS, PASSES, runner.repeats)
+
+
 def _run_grid(runner: Runner, choice: Choice) -> None:
     settings = replace(runner, budget=GRID_BUDGET, repeats=min(runner.repeats, GRID_REPEATS))
     cases = [case for case in GRID if choice.wants(case)]
@@ -134,6 +142,7 @@ def _run_scaling(runner: Runner, choice: Choice) -> None:
 SECTIONS: dict[str, Callable[[Runner, Choice], None]] = {
     "races": _run_races,
     "passes": _run_passes,
+    "ranks": _run_ranks,
     "grid": _run_grid,
     "few": _run_few,
     "import": _run_import,
@@ -144,7 +153,7 @@ SUITES = {
     "quick": ("races", "passes", "import"),
     "full": ("races", "passes", "grid", "few", "import"),
 }
-"""Sections of each suite; scaling takes some minutes more and is asked for by name."""
+"""Sections of each suite; ranks and scaling take some minutes more and are asked for by name."""
 
 
 def run_suite(

@@ -10,7 +10,16 @@ from tensormend.bench.contestants import AUTO
 from tensormend.bench.scaling import fit_exponent
 from tensormend.bench.summary import Entry, Findings, Record
 
-__all__ = ["show_bars", "show_few", "show_grid", "show_growth", "show_passes", "show_races"]
+__all__ = [
+    "show_bars",
+    "show_builds",
+    "show_few",
+    "show_grid",
+    "show_growth",
+    "show_passes",
+    "show_races",
+    "show_ranks",
+]
 
 MEGABYTE = 1e6
 
@@ -94,6 +103,47 @@ def show_passes(findings: Findings) -> list[str]:
 
 def _medians(record: Record) -> dict[str, float]:
     return {what: statistics.median(times) for what, times in record.get("times", {}).items()}
+
+
+def show_ranks(findings: Findings, name: str) -> list[str]:
+    """Return the nanoseconds an entry of one pass, by rank, type of values and fibres."""
+    cells: dict[int, dict[str, str]] = {}
+    for record in findings.of("ranks"):
+        times = record["times"]["ours"].get(name)
+        if times is not None:
+            column = f"{record['dtype']}, {record['fibres']}"
+            cells.setdefault(record["rank"], {})[column] = f"{statistics.median(times):.3g}"
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    rows = [(rank, *(row.get(c, "") for c in columns)) for rank, row in sorted(cells.items())]
+    return make_table(["rank", *columns], rows)
+
+
+KEY_RANKS = (*range(1, 9), 10, 12, 16, 20, 24, 32)
+
+
+def show_builds(findings: Findings) -> list[str]:
+    """Return how our time compares with that of the other build, pass by pass: ours over theirs.
+
+    Medians of the repeats; over ranks the geometric mean, and the largest ratio with its rank.
+    """
+    ratios: dict[tuple[str, str, str], dict[int, float]] = {}
+    for record in findings.of("ranks"):
+        times = record["times"]
+        for name, theirs in times.get("theirs", {}).items():
+            ratio = statistics.median(times["ours"][name]) / statistics.median(theirs)
+            key = (name, record["dtype"], record["fibres"])
+            ratios.setdefault(key, {})[record["rank"]] = ratio
+    rows = []
+    for key, by_rank in ratios.items():
+        key_ranks = {rank: by_rank[rank] for rank in KEY_RANKS if rank in by_rank}
+        facts = [f"{statistics.geometric_mean(by_rank.values()):.3f}"]
+        for some in (key_ranks, by_rank):
+            worst = max(some, key=some.__getitem__, default=None)
+            facts.append("" if worst is None else f"{some[worst]:.3f} (rank {worst})")
+        rows.append((*key, *facts))
+    some = ", ".join(map(str, KEY_RANKS[8:]))
+    head = ["pass", "values", "fibres", "geometric mean", f"largest of 1 to 8, {some}", "largest"]
+    return make_table(head, rows)
 
 
 def show_grid(findings: Findings) -> list[str]:

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from tensormend import kernels
-from tensormend.bench import passes
+from tensormend.bench import passes, ranks
 from tensormend.bench.cases import Given, load_problem
 from tensormend.bench.contestants import find_contestant
 from tensormend.bench.course import Course
@@ -162,6 +162,11 @@ def _do_passes(
     return {"times": times, "read_bytes": n_bytes}
 
 
+def _do_ranks(memory: dict[str, Any], **options: Any) -> dict[str, Any]:
+    del memory
+    return ranks.time_ranks(**options)
+
+
 def _do_look(memory: dict[str, Any], modules: Sequence[Sequence[str]]) -> dict[str, Any]:
     del memory
     return {"missing": find_missing(modules), "versions": find_versions(modules)}
@@ -179,6 +184,7 @@ def _load(memory: dict[str, Any], problem: str) -> Given:
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "run": _do_run,
     "passes": _do_passes,
+    "ranks": _do_ranks,
     "look": _do_look,
 }
 
