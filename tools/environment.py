@@ -65,7 +65,8 @@ def install(names: Sequence[str], versions: str, lock: Path) -> None:
     if versions == "oldest":
         subprocess.run([*pip, "uv"], check=True)  # noqa: S603
         tool = [sys.executable, "-m", "uv", "pip", "install", "--quiet"]
-        tool += ["--python", sys.executable, "--resolution", "lowest-direct"]
+        tool += ["--python", sys.executable, "--resolution", "lowest-direct", "--reinstall"]
+        tool += ["--only-binary", ":all:"]
         subprocess.run([*tool, *requirements], check=True)  # noqa: S603
         return
     if versions == "newest":
