@@ -141,8 +141,8 @@ def show_builds(findings: Findings) -> list[str]:
             worst = max(some, key=some.__getitem__, default=None)
             facts.append("" if worst is None else f"{some[worst]:.3f} (rank {worst})")
         rows.append((*key, *facts))
-    some = ", ".join(map(str, KEY_RANKS[8:]))
-    head = ["pass", "values", "fibres", "geometric mean", f"largest of 1 to 8, {some}", "largest"]
+    others = ", ".join(map(str, KEY_RANKS[8:]))
+    head = ["pass", "values", "fibres", "geometric mean", f"largest of 1 to 8, {others}", "largest"]
     return make_table(head, rows)
 
 
