@@ -21,7 +21,10 @@ __all__ = ["DTYPES", "FIBRES", "PASSES", "RANKS", "RankCase", "load_kernels", "t
 
 RANKS = tuple(range(1, 65))
 DTYPES = ("float64", "float32", "complex128", "complex64")
-FIBRES = {"short": ((100, 100, 100), 10), "long": ((40, 40, 100), 60)}
+FIBRES: dict[str, tuple[tuple[int, ...], int]] = {
+    "short": ((100, 100, 100), 10),
+    "long": ((40, 40, 100), 60),
+}
 """Shapes, and how many entries a fibre has."""
 
 PASSES = ("values", "pull-back", "Gauss-Newton", "single mode", "Gram")
@@ -49,9 +52,10 @@ class RankCase:
     right: Array
 
     @classmethod
-    def draw(cls, rank: int, dtype: str, fibres: str) -> RankCase:
-        """Draw a case; the entries of a fibre are spread at random along it."""
+    def draw(cls, rank: int, dtype: str, fibres: str, share: float = 1.0) -> RankCase:
+        """Draw a case, or one with a share of its fibres; entries lie at random along these."""
         shape, per_fibre = FIBRES[fibres]
+        shape = (round(share * shape[0]), *shape[1:])
         rng = np.random.default_rng(0)
         seen = rng.random(shape).argpartition(per_fibre, axis=2)[:, :, :per_fibre]
         known = np.zeros(shape, dtype=bool)
