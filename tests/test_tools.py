@@ -14,7 +14,7 @@ import test_cpus
 
 pytestmark = pytest.mark.checkout
 
-EXTRAS = ("bench", "dev", "docs", "realdata", "wheel")
+EXTRAS = ("bench", "dev", "docs", "realdata", "wheel", "workflows")
 LOCKS = (environment.LOCK, environment.ROOT / "requirements-riemopt.lock")
 
 

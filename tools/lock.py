@@ -14,7 +14,7 @@ from environment import LOCK, ROOT, list_requirements
 
 OLDEST_PYTHON = "3.11"
 TARGETS = {
-    LOCK: (("build", "bench", "dev", "docs", "realdata", "wheel"), ["--universal"]),
+    LOCK: (("build", "bench", "dev", "docs", "realdata", "wheel", "workflows"), ["--universal"]),
     # for NumPy 1, and so before Python 3.13
     ROOT / "requirements-riemopt.lock": (("riemopt",), []),
 }

@@ -106,8 +106,6 @@ def _write_sections(findings: Findings, pictures: dict[str, str], source: str) -
         yield from _write_races(findings, pictures)
     if findings.of("passes"):
         yield from _write_passes(findings)
-    if findings.of("ranks"):
-        yield from _write_ranks(findings)
     if findings.of("run", "grid"):
         yield from ["", "## `auto` beside our other methods", ""]
         yield "Seconds to a true relative error of 1e-10, medians, random cubic tensors. The first"
@@ -121,6 +119,8 @@ def _write_sections(findings: Findings, pictures: dict[str, str], source: str) -
         yield from ["", *table.show_few(findings)]
     if findings.of("growth") or findings.of("run", "scaling"):
         yield from _write_growth(findings, pictures)
+    if findings.of("ranks"):
+        yield from _write_ranks(findings)
 
 
 def _write_head(findings: Findings, source: str) -> Iterable[str]:
