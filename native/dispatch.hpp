@@ -36,17 +36,17 @@ inline std::atomic<Target>& current_target() {
     return target;
 }
 
-template <int... R>
+template <class T, int... R>
 int64_t next_length(Lengths<R...>, int64_t rank) {
     int64_t best = 0;
     for (const int64_t length : {int64_t(R)...})
-        if (length >= rank && (best == 0 || length < best)) best = length;
+        if (length >= rank && !is_odd<T>(length) && (best == 0 || length < best)) best = length;
     return best;
 }
 
 template <class T, bool Few, int Part = 0>
 int64_t find_length(int64_t rank) {
-    if (const int64_t found = next_length(lengths<T, Few, Part>(), rank)) return found;
+    if (const int64_t found = next_length<T>(lengths<T, Few, Part>(), rank)) return found;
     if constexpr (Part + 1 < n_parts<T, Few>) return find_length<T, Few, Part + 1>(rank);
     return is_complex<T> ? rank : (rank + length_unit - 1) / length_unit * length_unit;
 }

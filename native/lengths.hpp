@@ -17,9 +17,8 @@ template <int... R>
 struct Lengths {};
 
 // The lengths of one part of the loops; each part is compiled on its own. Other rows are filled up
-// with zeros to the next of these lengths, which takes as many vector operations or a few more: 3
-// numbers take more than the 4 of one vector, so real rows have no loops for 3 and 7. Where faster
-// loops exist for most machines of an architecture (`Few`), fewer lengths will do.
+// with zeros to the next of these lengths, which takes as many vector operations or a few more.
+// Where faster loops exist for most machines of an architecture (`Few`), fewer lengths will do.
 template <class T, bool Few, int Part>
 constexpr auto lengths() {
     if constexpr (is_complex<T>) {
@@ -30,10 +29,7 @@ constexpr auto lengths() {
     } else if constexpr (Few) {
         return Lengths<0, 1, 2, 4, 6, 8, 12, 16>{};
     } else if constexpr (Part == 0) {
-        if constexpr (sizeof(T) == 4)
-            return Lengths<0, 1, 2, 4, 5, 8>{};
-        else
-            return Lengths<0, 1, 2, 4, 5, 6, 8>{};
+        return Lengths<0, 1, 2, 3, 4, 5, 6, 7, 8>{};
     } else if constexpr (Part == 1) {
         if constexpr (sizeof(T) == 4)
             return Lengths<10, 12, 16, 17, 18, 20>{};
@@ -44,6 +40,12 @@ constexpr auto lengths() {
     } else {
         return Lengths<40, 48, 56, 64>{};
     }
+}
+
+// Real rows of these lengths take fewer vector operations when they are filled up, too.
+template <class T>
+constexpr bool is_odd(int64_t length) {
+    return !is_complex<T> && (length == 3 || length == 7 || (length == 6 && sizeof(T) == 4));
 }
 
 template <class T, bool Few>

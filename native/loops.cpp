@@ -1,17 +1,12 @@
 // The loops for one type of values (TENSORMEND_VALUE) and one part of the lengths of rows
-// (TENSORMEND_PART), for one instruction set (TENSORMEND_TARGET, the namespace). Compiled once for
+// (TENSORMEND_PART; TENSORMEND_FEW tells whether few are compiled), for one instruction set
+// (TENSORMEND_TARGET, the namespace). Compiled once for
 // each of these, in parallel.
 #include "lengths.hpp"
 #include "run.hpp"
 
 namespace tensormend::TENSORMEND_TARGET {
 namespace {
-
-#if defined(__AVX2__)
-constexpr bool has_few = false;
-#else
-constexpr bool has_few = baseline_has_few;
-#endif
 
 template <class T, int R>
 Loops<T> table() {
@@ -28,7 +23,7 @@ bool look_up(Lengths<R...>, int64_t length, Loops<T>& found) {
 
 template <class T, int Part>
 bool find_loops(int64_t length, Loops<T>& found) {
-    return look_up(lengths<T, has_few, Part>(), length, found);
+    return look_up(lengths<T, TENSORMEND_FEW, Part>(), length, found);
 }
 
 template bool find_loops<TENSORMEND_VALUE, TENSORMEND_PART>(int64_t, Loops<TENSORMEND_VALUE>&);

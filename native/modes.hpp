@@ -25,7 +25,7 @@ struct FibreList {
 // Call body(fibre, first entry, number of entries, leaves, values) for the fibres of a chunk, in
 // pieces where the entries come in pieces.
 template <class T, class Body>
-void for_pieces(const FibreList& list, const Chunk& chunk, const EntryReader<T>& entries,
+void for_pieces(const FibreList& list, const Chunk& chunk, EntryReader<T>& entries,
                 const Body& body) {
     if (!entries.converts()) {
         const uint32_t* const leaves = entries.leaves(0, 0);
@@ -120,7 +120,7 @@ double mode_values(const FibreList& list, const T* left, int64_t n_lead, const R
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        const EntryReader<T> entries(list.leaves);
+        EntryReader<T> entries(list.leaves, {}, list.n_entries());
         const Buffer<T> spare(lead.length);
         double square = 0;
         const auto evaluate = [&](int64_t f, int64_t first, int64_t count, const uint32_t* leaves,
@@ -165,7 +165,7 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
     const FibreSums<T> sums(chunks, list.starts, rank);
     std::vector<double> squares(chunks.size());
     sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
-        const EntryReader<T> entries(list.leaves, y);
+        EntryReader<T> entries(list.leaves, y, list.n_entries());
         const Buffer<T> piece(lead.length), right_spare(lead.length), out_spare(lead.length);
         const Loops<T> loops = lead.loops;
         const T* const lead_rows = lead.data();
@@ -204,7 +204,7 @@ void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
-        const EntryReader<T> entries(list.leaves, y);
+        EntryReader<T> entries(list.leaves, y, list.n_entries());
         const Buffer<T> piece(lead.length);
         const auto gather = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
                                 const T* values) {
@@ -228,7 +228,7 @@ void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_
     T* const place = lead.place(out);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead * rank, sizeof(T));
 
-    const auto gather = [&](const EntryReader<T>& entries, const Chunk& fibre, T* piece, T* row) {
+    const auto gather = [&](EntryReader<T>& entries, const Chunk& fibre, T* piece, T* row) {
         std::fill_n(row, length, T{});
         const auto add = [&](int64_t, int64_t, int64_t count, const uint32_t* leaves,
                              const T* values) {
@@ -249,13 +249,14 @@ void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_
     run_tasks(int64_t(shared.size()), threads, [&](int64_t i) {
         const int64_t f = shared[size_t(i)];
         const Buffer<T> piece(length);
-        gather(EntryReader<T>(list.leaves, y), {f, f + 1, list.starts[f], list.starts[f + 1]},
-               piece.data(), products.data() + i * length);
+        EntryReader<T> entries(list.leaves, y, list.n_entries());
+        gather(entries, {f, f + 1, list.starts[f], list.starts[f + 1]}, piece.data(),
+               products.data() + i * length);
     });
 
     sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
         const Chunk& chunk = chunks[size_t(c)];
-        const EntryReader<T> entries(list.leaves, y);
+        EntryReader<T> entries(list.leaves, y, list.n_entries());
         const Buffer<T> row(length), piece(length);
         for (int64_t f = chunk.first_fibre; f < chunk.end_fibre; ++f) {
             const Chunk fibre{f, f + 1, std::max(chunk.first, list.starts[f]),
@@ -302,7 +303,7 @@ void leaf_energies(const FibreList& list, const Values<T>& y, int64_t n_lead, Re
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead, sizeof(Real));
     sum_along(chunks, energies, n_lead, threads, [&](int64_t c, Real* own) {
         const Chunk& chunk = chunks[size_t(c)];
-        const EntryReader<T> entries(list.leaves, y);
+        EntryReader<T> entries(list.leaves, y, list.n_entries());
         for (int64_t first = chunk.first; first < chunk.last;) {
             const int64_t stop = entries.piece_end(first, chunk.last);
             const uint32_t* const leaves = entries.leaves(first, stop);

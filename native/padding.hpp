@@ -10,9 +10,11 @@
 
 namespace tensormend {
 
-// Whether copying rows is little beside the work at the entries.
-inline bool pays_to_pad(int64_t n_rows, int64_t n_entries) {
-    return n_entries >= 16 * n_rows;
+// Whether copying rows costs less than what it gains at the entries: less is gained where the rows
+// have loops of their own already than beside loops for any length.
+template <class T>
+bool pays_to_pad(int64_t rank, int64_t n_rows, int64_t n_entries) {
+    return n_entries >= (is_odd<T>(rank) ? 16 : 1) * n_rows;
 }
 
 // So many blocks of n_rows x width numbers.
@@ -36,7 +38,7 @@ template <class T>
 class PaddedRows {
 public:
     PaddedRows(const T* data, int64_t n_rows, int64_t rank, int64_t n_entries)
-        : length(pays_to_pad(n_rows, n_entries) ? pick_length<T>(rank) : rank),
+        : length(pays_to_pad<T>(rank, n_rows, n_entries) ? pick_length<T>(rank) : rank),
           loops(pick_loops<T>(length)),
           data_(data),
           tight_{1, n_rows, rank},

@@ -26,6 +26,7 @@ struct Tree {
     Leaves leaves;
 
     const Level& fibres() const { return levels.back(); }
+    int64_t n_entries() const { return fibres().starts[fibres().n_nodes]; }
 };
 
 template <class T>
@@ -116,7 +117,10 @@ template <class T>
 class Walk {
 public:
     Walk(const Job<T>& job, const Span& span, const Sums<T>& sums)
-        : job_(job), span_(span), sums_(sums), entries_(job.tree.leaves, job.y) {
+        : job_(job),
+          span_(span),
+          sums_(sums),
+          entries_(job.tree.leaves, job.y, job.tree.n_entries()) {
         const size_t n_levels = job.tree.levels.size();
         for (size_t l = 0; l < n_levels; ++l) {
             const int64_t rest = job.x.rest(l);
@@ -331,10 +335,9 @@ class Prepared {
 public:
     explicit Prepared(const Job<T>& given)
         : job(given), tight_(given.x), roomy_(tight_.with_room()) {
-        const Level& fibres = given.tree.fibres();
-        const int64_t n_entries = fibres.starts[fibres.n_nodes];
+        const int64_t n_entries = given.tree.n_entries();
         const int64_t n_rows = std::max(tight_.lead.n_rows, widens_next() ? tight_.next.n_rows : 0);
-        if (!pays_to_pad(n_rows, n_entries)) roomy_ = tight_;
+        if (!pays_to_pad<T>(tight_.lead.width, n_rows, n_entries)) roomy_ = tight_;
         if (has_room()) {
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);

@@ -25,15 +25,6 @@ struct HalfOf<Complex<double>> {
     using type = Complex<float>;
 };
 
-template <class Real>
-void widen(Real from, double& to) {
-    to = double(from);
-}
-template <class Real>
-void widen(Complex<Real> from, Complex<double>& to) {
-    to = {double(from.re), double(from.im)};
-}
-
 // Values at the entries: one of the two pointers is null.
 template <class T>
 struct Values {
@@ -48,49 +39,75 @@ struct Leaves {
     const uint16_t* half = nullptr;
 };
 
-// Reads what lies at the entries in the types of the loops. What takes half the bits is converted a
-// piece at a time, small enough to stay in cache.
+// Numbers of which some at a time are converted, in pieces small enough to stay in cache.
+template <class From, class To>
+class Converted {
+public:
+    static constexpr int64_t max_piece = 2048;
+
+    Converted(const From* from, int64_t size) : from_(from), size_(size) {
+        if (from) piece_.emplace_back(max_piece);
+    }
+
+    // Numbers [first, last), no more than a piece of them, until the next call.
+    const To* read(int64_t first, int64_t last) {
+        if (first < begin_ || last > end_) {
+            begin_ = first;
+            end_ = std::min(first + max_piece, size_);
+            for (int64_t e = begin_; e < end_; ++e) convert(from_[e], piece_[0].data()[e - begin_]);
+        }
+        return piece_[0].data() + (first - begin_);
+    }
+
+private:
+    static void convert(uint16_t from, uint32_t& to) { to = from; }
+    template <class Real>
+    static void convert(Real from, Real& to) {
+        to = from;
+    }
+    static void convert(float from, double& to) { to = double(from); }
+    static void convert(Complex<float> from, Complex<double>& to) {
+        to = {double(from.re), double(from.im)};
+    }
+
+    const From* from_;
+    int64_t size_, begin_ = 0, end_ = 0;
+    std::vector<Buffer<To>> piece_;
+};
+
+// Reads what lies at the entries in the types of the loops, converting what takes half the bits.
 template <class T>
 class EntryReader {
 public:
-    explicit EntryReader(const Leaves& leaves, const Values<T>& values = {})
-        : leaves_(leaves), values_(values) {
-        if (leaves.half) leaf_piece_.emplace_back(max_piece);
-        if (values.half) value_piece_.emplace_back(max_piece);
-    }
+    EntryReader(const Leaves& leaves, const Values<T>& values, int64_t n_entries)
+        : leaves_(leaves),
+          values_(values),
+          more_leaves_(leaves.half, n_entries),
+          more_values_(values.half, n_entries) {}
 
     // Whether entries come in pieces.
     bool converts() const { return leaves_.half || values_.half; }
 
     // How far a piece that begins with entry `first` may reach.
     int64_t piece_end(int64_t first, int64_t last) const {
-        return converts() ? std::min(last, first + max_piece) : last;
+        return converts() ? std::min(last, first + MoreLeaves::max_piece) : last;
     }
 
-    const uint32_t* leaves(int64_t first, int64_t last) const {
-        if (!leaves_.half) return leaves_.whole + first;
-        uint32_t* const out = leaf_piece_[0].data();
-        for (int64_t e = first; e < last; ++e) out[e - first] = leaves_.half[e];
-        return out;
+    const uint32_t* leaves(int64_t first, int64_t last) {
+        return leaves_.half ? more_leaves_.read(first, last) : leaves_.whole + first;
     }
 
-    const T* values(int64_t first, int64_t last) const {
-        if (!values_.half) return values_.whole ? values_.whole + first : nullptr;
-        if constexpr (std::is_same_v<T, typename HalfOf<T>::type>) {
-            return values_.half + first;
-        } else {
-            T* const out = value_piece_[0].data();
-            for (int64_t e = first; e < last; ++e) widen(values_.half[e], out[e - first]);
-            return out;
-        }
+    const T* values(int64_t first, int64_t last) {
+        if (values_.half) return more_values_.read(first, last);
+        return values_.whole ? values_.whole + first : nullptr;
     }
 
 private:
-    static constexpr int64_t max_piece = 2048;
+    using MoreLeaves = Converted<uint16_t, uint32_t>;
     Leaves leaves_;
     Values<T> values_;
-    std::vector<Buffer<uint32_t>> leaf_piece_;
-    std::vector<Buffer<T>> value_piece_;
+    MoreLeaves more_leaves_;
+    Converted<typename HalfOf<T>::type, T> more_values_;
 };
 
 template <class T>

@@ -394,6 +394,24 @@ def test_other_measurements_of_the_same_size_are_refused(
         tm.recover(problem.operator, other, 2, tol=0, resume=path)
 
 
+@pytest.mark.parametrize("change", ["one value", "two places"])
+def test_few_other_measurements_in_single_precision_are_refused(
+    change: str, tmp_path: Path
+) -> None:
+    operator = tm.Sampling((40, 40, 40), tm.simulate.sample_indices((40, 40, 40), 0.5, rng=0))
+    truth = tm.simulate.random_tucker(operator.shape, 2, rng=0)
+    y = operator.forward(truth).astype(np.float32)
+    path = tmp_path / "run.npz"
+    tm.recover(operator, y, 2, method="rgd", tol=0, max_iter=2, checkpoint=path)
+    other, (i, j) = y.copy(), (int(np.argmin(y[:400])), int(np.argmax(y[:400])))
+    if change == "one value":
+        other[j] = 0
+    else:
+        other[[i, j]] = y[[j, i]]
+    with pytest.raises(CheckpointError, match=r"another run: the measurements differ"):
+        tm.recover(operator, other, 2, method="rgd", tol=0, resume=path)
+
+
 def test_another_operator_is_refused_by_the_residual_it_gives(
     problem: tm.Problem, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
-BUILD_TOOLS = ("cmake>=3.18", "ninja>=1.10")  # so that none of the system is needed
+BUILD_TOOLS = ("cmake>=3.26", "ninja>=1.10")  # so that none of the system is needed
 STEP = re.compile(r"\[(\d+)/(\d+)\] Building")
 SHOWN = 5  # seconds between two lines where there is no terminal to write over
 
@@ -84,11 +84,18 @@ def install(names: Sequence[str], versions: str, lock: Path) -> None:
         subprocess.run([*pip, *requirements], check=True)  # noqa: S603
 
 
-def build(options: Sequence[str]) -> None:
-    """Compile the package and install it in place; nothing is compiled that has not changed."""
+NATIVE = "from tensormend import kernels; raise SystemExit(not kernels.is_native)"
+
+
+def build(stamp: Path | None) -> None:
+    """Compile the package and install it in place; nothing is compiled that has not changed.
+
+    The stamp, by which make knows that this is done, is left out where there is no compiler: it
+    is looked for again next time.
+    """
     folder = Path(sys.prefix) / "build"
     command = [sys.executable, "-m", "pip", "install", "-v", "--no-deps", "--no-build-isolation"]
-    command += ["--disable-pip-version-check", "-C", f"build-dir={folder}", *options]
+    command += ["--disable-pip-version-check", "-C", f"build-dir={folder}"]
     say("compiling the kernels, which takes about a minute on two cores the first time\n")
     paths = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     clock = shown = time.monotonic()
@@ -115,7 +122,16 @@ def build(options: Sequence[str]) -> None:
         raise SystemExit("the package could not be installed: see above")
     start = "\r" if sys.stdout.isatty() else ""
     say(f"{start}the package is installed, after {time.monotonic() - clock:.0f} seconds\n")
-    say("".join(line for line in log if "without compiled kernels" in line))
+    has_kernels = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "ignore", "-c", NATIVE], check=False
+    )
+    if has_kernels.returncode != 0:
+        say(
+            "the kernels were not compiled, so the slower NumPy versions are used: install a C++17 "
+            "compiler and the headers of Python (g++ and python3-dev on Debian and Ubuntu)\n"
+        )
+    elif stamp is not None:
+        stamp.touch()
 
 
 def main() -> None:
@@ -127,7 +143,7 @@ def main() -> None:
     to_install.add_argument("--versions", choices=["locked", "newest", "oldest"], default="locked")
     to_install.add_argument("--lock", type=Path, default=LOCK)
     to_build = actions.add_parser("build")
-    to_build.add_argument("options", nargs="*", metavar="OPTION", help="further options of pip")
+    to_build.add_argument("--stamp", type=Path, help="file to touch once all is compiled")
     to_list = actions.add_parser("list")
     to_list.add_argument("names", nargs="+", metavar="EXTRA")
     given = parser.parse_args()
@@ -135,7 +151,7 @@ def main() -> None:
         if given.action == "install":
             install(given.names, given.versions, given.lock)
         elif given.action == "build":
-            build(given.options)
+            build(given.stamp)
         else:
             say("".join(f"{requirement}\n" for requirement in list_requirements(given.names)))
     except subprocess.CalledProcessError as error:

@@ -1,4 +1,4 @@
-"""Run the tests of the kernels on extensions built with sanitizers of GCC or Clang.
+"""Run the tests of the kernels on extensions built with the sanitizers of GCC.
 
 Once with those of addresses and undefined behaviour, once with that of threads. An environment of
 its own holds what the tests need, beside it the package as each build makes it.
@@ -13,7 +13,7 @@ import sys
 import venv
 from pathlib import Path
 
-from environment import ROOT
+from environment import NATIVE, ROOT
 
 HOME = Path(sys.prefix) / "sanitizers"
 TESTS = ["test_kernels.py", "test_fibres.py", "test_io_tns.py"]
@@ -55,10 +55,12 @@ def check(sanitizers: str, library: str) -> None:
     libraries = f"{find_library(library)} {find_library('libstdc++.so')}"
     runtime = {"LD_PRELOAD": libraries, "PYTHONPATH": str(package)}
     tests = [str(ROOT / "tests" / test) for test in TESTS]
+    env = {**os.environ, **OPTIONS, **runtime}
+    subprocess.run([python, "-c", NATIVE], check=True, env=env)  # noqa: S603
     subprocess.run(  # noqa: S603
         [python, "-m", "pytest", "-q", "--capture=sys", "-p", "no:cacheprovider", *tests],
         check=True,
-        env={**os.environ, **OPTIONS, **runtime},
+        env=env,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, norm
+from tensormend.algebra import Array
 from tensormend.contract import Solver
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
 from tensormend.problem import Problem
@@ -29,7 +29,8 @@ __all__ = [
     "warn_unsaved",
 ]
 
-N_PARTS = 64  # of the measurements, whose norms tell data apart
+N_PARTS = 64  # of the measurements, whose signed sums tell data apart
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: the top bits of its multiples mix well
 
 MOVED = (
     "the run was resumed from a checkpoint of another machine or of other libraries: the result is "
@@ -88,9 +89,16 @@ def _signature(problem: Problem, solver: Solver[Any]) -> str:
     return f"{settings}, rank {problem.rank}, {operator}, {data}"
 
 
-def _part_norms(problem: Problem) -> Array:
-    """Return the norms of parts of the measurements, which differ by no more than these do."""
-    return np.array([norm(part) for part in np.array_split(problem.y, N_PARTS)])
+def _signed_sums(problem: Problem) -> Array:
+    """Return sums of parts of the measurements with fixed signs, in double precision.
+
+    A measurement that changes, or changes places, counts with its full size.
+    """
+    parts = np.array_split(problem.y, N_PARTS)
+    places = np.arange(len(parts[0]), dtype=np.uint64)
+    signs = 1.0 - 2.0 * ((places * np.uint64(GOLDEN)) >> np.uint64(63))
+    dtype = np.result_type(problem.y.dtype, np.float64)
+    return np.array([np.sum(signs[: len(part)] * part, dtype=dtype) for part in parts])
 
 
 def _rounding(problem: Problem) -> float:
@@ -107,7 +115,7 @@ def _write_run(
 ) -> None:
     arrays = {
         "signature": np.array(_signature(problem, solver)),
-        "norms": _part_norms(problem),
+        "sums": _signed_sums(problem),
         "is_moved": np.array(run.is_moved),
         "best_row": np.array(run.best_row),
         **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
@@ -159,8 +167,8 @@ def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) 
             f"the checkpoint {path} belongs to another run; expected: {expected}; found: {found}; "
             "resume with the same data, rank, method and step (and rng, for a random hold-out)"
         )
-    norms, allowed = _part_norms(problem), _rounding(problem)
-    if not np.abs(norms - arrays["norms"]).max() <= allowed * problem.y_norm:
+    sums, allowed = _signed_sums(problem), _rounding(problem)
+    if not np.abs(sums - arrays["sums"]).max() <= allowed * problem.y_norm:
         raise CheckpointError(
             f"the checkpoint {path} belongs to another run: the measurements differ; resume with "
             "the same data (and rng, for a random hold-out)"
@@ -179,7 +187,7 @@ def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) 
             f"{residual:.6g} on this problem; the operator has changed"
         )
     is_same = float(state.loss) * problem.unit * problem.unit == rows[-1].loss
-    is_moved = bool(arrays["is_moved"]) or not (is_same and np.array_equal(norms, arrays["norms"]))
+    is_moved = bool(arrays["is_moved"]) or not (is_same and np.array_equal(sums, arrays["sums"]))
     best = Tucker.from_arrays(_unprefixed("best.", arrays))
     return RunSoFar(state, rows, best, int(arrays["best_row"]), is_moved)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +26,9 @@ DTYPES = ("float64", "float32", "complex128", "complex64")
 FIBRES: dict[str, tuple[tuple[int, ...], int]] = {
     "short": ((100, 100, 100), 10),
     "long": ((40, 40, 100), 60),
+    "scattered": ((60, 60, 3000), 4),
 }
-"""Shapes, and how many entries a fibre has."""
+"""Shapes, and how many entries a fibre has: those scattered are few beside the lead rows."""
 
 PASSES = ("values", "pull-back", "Gauss-Newton", "single mode", "Gram")
 
@@ -41,6 +44,17 @@ def load_kernels(path: str | Path) -> Any:
     return module
 
 
+@functools.cache
+def _draw_fibres(name: str, share: float) -> Fibres:
+    shape, per_fibre = FIBRES[name]
+    shape = (round(share * shape[0]), *shape[1:])
+    places = np.random.default_rng(1).random(shape).argpartition(per_fibre, axis=2)
+    known = np.zeros(shape, dtype=bool)
+    np.put_along_axis(known, places[:, :, :per_fibre], True, axis=2)
+    fibres, _ = Fibres.build(shape, np.argwhere(known))
+    return fibres
+
+
 @dataclass(frozen=True)
 class RankCase:
     """Entries with values, a Tucker tensor of one rank in all modes, and a way it moves."""
@@ -54,13 +68,8 @@ class RankCase:
     @classmethod
     def draw(cls, rank: int, dtype: str, fibres: str, share: float = 1.0) -> RankCase:
         """Draw a case, or one with a share of its fibres; entries lie at random along these."""
-        shape, per_fibre = FIBRES[fibres]
-        shape = (round(share * shape[0]), *shape[1:])
-        rng = np.random.default_rng(0)
-        seen = rng.random(shape).argpartition(per_fibre, axis=2)[:, :, :per_fibre]
-        known = np.zeros(shape, dtype=bool)
-        np.put_along_axis(known, seen, True, axis=2)
-        tree, _ = Fibres.build(shape, np.argwhere(known))
+        tree = _draw_fibres(fibres, share)
+        shape, rng = tree.shape, np.random.default_rng(0)
 
         def draw(*sizes: int) -> Array:
             values = rng.standard_normal(sizes)
@@ -99,9 +108,11 @@ def time_ranks(
     With ``against``, a file of compiled kernels, these are timed as well, in turns with ours.
     """
     case = RankCase.draw(rank, dtype, fibres)
-    modules = {"ours": kernels.active}
+    modules: dict[str, Any] = {"ours": kernels.active}
     if against is not None:
         modules["theirs"] = load_kernels(against)
+        if kernels.is_native and os.environ.get(kernels.VARIABLE):
+            modules["theirs"].use_target(os.environ[kernels.VARIABLE])
     times: dict[str, dict[str, list[float]]] = {name: {} for name in modules}
     for name in passes:
         runs = {who: case.passes(module)[name] for who, module in modules.items()}
