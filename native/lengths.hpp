@@ -32,9 +32,9 @@ constexpr auto lengths() {
         return Lengths<0, 1, 2, 3, 4, 5, 6, 7, 8>{};
     } else if constexpr (Part == 1) {
         if constexpr (sizeof(T) == 4)
-            return Lengths<10, 12, 16, 17, 18, 20>{};
+            return Lengths<9, 10, 12, 15, 16, 17, 18, 20>{};
         else
-            return Lengths<10, 12, 16, 18, 20>{};
+            return Lengths<9, 10, 12, 15, 16, 18, 20>{};
     } else if constexpr (Part == 2) {
         return Lengths<24, 28, 32>{};
     } else {
@@ -45,7 +45,8 @@ constexpr auto lengths() {
 // Real rows of these lengths take fewer vector operations when they are filled up, too.
 template <class T>
 constexpr bool is_odd(int64_t length) {
-    return !is_complex<T> && (length == 3 || length == 7 || (length == 6 && sizeof(T) == 4));
+    return !is_complex<T> &&
+           (length == 3 || length == 7 || length == 15 || (length == 6 && sizeof(T) == 4));
 }
 
 template <class T, bool Few>
