@@ -55,11 +55,11 @@ INLINE void add_row(int64_t rank, Complex<Real> g, const Complex<Real>* RESTRICT
     for (int64_t k = 0; k < rank; ++k) add_product_conj(to[k], g, row[k]);
 }
 
-// A rank known to the compiler (R > 0) lets it unroll the loops and hold the row of the fibre in
-// registers.
-template <class T, int R>
-INLINE double evaluate(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
-                       const T* RESTRICT left, const T* RESTRICT b, T* RESTRICT out) {
+// `evaluate`, with the values kept or only their squared norm. A rank known to the compiler (R > 0)
+// lets it unroll the loops and hold the row of the fibre in registers.
+template <class T, int R, bool Keep>
+INLINE double evaluate_rows(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
+                            const T* RESTRICT left, const T* RESTRICT b, T* RESTRICT out) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     double norm = 0;
@@ -67,26 +67,40 @@ INLINE double evaluate(int64_t count, int64_t rank, const uint32_t* RESTRICT lea
         constexpr int W = C * R;
         ThinRow<Real, W> u, row[C];
         load_spread<R>(b, row);
-        for (int64_t e = 0; e < count; ++e) {
+        const auto visit = [&](int64_t e) INLINE_LAMBDA {
             u.load(reals(left) + int64_t(leaves[e]) * W);
             for (int c = 0; c < C; ++c) {
                 const Real value = u.dot(row[c]);
-                if (out)
+                if constexpr (Keep)
                     reals(out)[C * e + c] = value;
                 else
                     norm += double(value) * double(value);
             }
+        };
+        if constexpr (W == 2) {
+            UNROLL_4
+            for (int64_t e = 0; e < count; ++e) visit(e);
+        } else {
+            UNROLL_2
+            for (int64_t e = 0; e < count; ++e) visit(e);
         }
     } else {
         for (int64_t e = 0; e < count; ++e) {
             const T value = dot(rank, left + int64_t(leaves[e]) * rank, b);
-            if (out)
+            if constexpr (Keep)
                 out[e] = value;
             else
                 norm += squared(value);
         }
     }
     return norm;
+}
+
+template <class T, int R>
+NOINLINE double evaluate(int64_t count, int64_t rank, const uint32_t* leaves, const T* left,
+                         const T* b, T* out) {
+    if (out) return evaluate_rows<T, R, true>(count, rank, leaves, left, b, out);
+    return evaluate_rows<T, R, false>(count, rank, leaves, left, b, out);
 }
 
 #if defined(__GNUC__) && defined(__AVX2__)

@@ -10,11 +10,11 @@
 
 namespace tensormend {
 
-// Whether copying rows costs less than what it gains at the entries: less is gained where the rows
-// have loops of their own already than beside loops for any length.
+// Whether copying rows costs less than what it gains at the entries. Beside loops for any length it
+// gains much for short rows; little for long ones, and for those with loops of their own already.
 template <class T>
 bool pays_to_pad(int64_t rank, int64_t n_rows, int64_t n_entries) {
-    return n_entries >= (is_odd<T>(rank) ? 16 : 1) * n_rows;
+    return n_entries >= (is_odd<T>(rank) || rank > 32 ? 16 : 1) * n_rows;
 }
 
 // So many blocks of n_rows x width numbers.

@@ -10,10 +10,23 @@
 #define RESTRICT __restrict
 #define INLINE __forceinline
 #define NOINLINE __declspec(noinline)
+#define INLINE_LAMBDA
 #else
 #define RESTRICT __restrict__
 #define INLINE inline __attribute__((always_inline))  // GCC gives up where there are many loops
 #define NOINLINE __attribute__((noinline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+#endif
+// Loops this short are sensitive to where they lie in memory: less so when they are unrolled.
+#if defined(__clang__)
+#define UNROLL_2 _Pragma("clang loop unroll_count(2)")
+#define UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#elif defined(__GNUC__)
+#define UNROLL_2 _Pragma("GCC unroll 2")
+#define UNROLL_4 _Pragma("GCC unroll 4")
+#else
+#define UNROLL_2
+#define UNROLL_4
 #endif
 
 namespace tensormend::TENSORMEND_TARGET {

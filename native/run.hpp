@@ -69,8 +69,10 @@ private:
     bool is_made_ = false;
 };
 
-template <class T, int R>
-double values(const Run& run, const Branch<T>& x, T* out, T* spare) {
+// `values`, kept or only their squared norm. Calls are felt where fibres are short; complex rows
+// leave no registers for what surrounds their loop.
+template <class T, int R, bool Keep>
+INLINE double values_of_runs(const Run& run, const Branch<T>& x, T* out, T* spare) {
     double norm = 0;
     for_fibres<T>(run, [&](auto fibres) {
         constexpr int K = fibres.size;
@@ -78,11 +80,22 @@ double values(const Run& run, const Branch<T>& x, T* out, T* spare) {
         const Rows<K, T> b(spare, x.rank);
         contract_rows<T, R, false, K>(x.n_rows, x.rank, u.row, x.block, b.row);
         for (int k = 0; k < K; ++k) {
-            norm += evaluate<T, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k], x.lead,
-                                   b[k], out ? out + fibres.first[k] : nullptr);
+            const int64_t count = fibres.count[k], first = fibres.first[k];
+            const uint32_t* const leaves = run.leaves + first;
+            T* const to = Keep ? out + first : nullptr;
+            if constexpr (has_groups<T>)
+                norm += evaluate_rows<T, R, Keep>(count, x.rank, leaves, x.lead, b[k], to);
+            else
+                norm += evaluate<T, R>(count, x.rank, leaves, x.lead, b[k], to);
         }
     });
     return norm;
+}
+
+template <class T, int R>
+double values(const Run& run, const Branch<T>& x, T* out, T* spare) {
+    if (out) return values_of_runs<T, R, true>(run, x, out, spare);
+    return values_of_runs<T, R, false>(run, x, out, spare);
 }
 
 template <class T, int R>
