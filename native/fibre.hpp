@@ -193,7 +193,7 @@ INLINE double pull_rows(int64_t count, const uint32_t* RESTRICT leaves, const T*
             e = pull_pairs<R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
     }
 #endif
-    for (; e < count; ++e) {
+    const auto visit = [&](int64_t e) INLINE_LAMBDA {
         int64_t at = int64_t(leaves[e]) * W;
         Real g[C];
         for (int c = 0; c < C; ++c) {
@@ -206,6 +206,12 @@ INLINE double pull_rows(int64_t count, const uint32_t* RESTRICT leaves, const T*
             out[0].add_to_row(reals(along), at, g[0]);
         else
             out[0].add_to_row(reals(along), at, g[0], g[1], out[1]);
+    };
+    if constexpr (W == 2) {
+        UNROLL_2
+        for (; e < count; ++e) visit(e);
+    } else {
+        for (; e < count; ++e) visit(e);
     }
     store_conj<R>(sum, acc);
     return norm;
