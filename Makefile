@@ -124,7 +124,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(ENV)
 
 # Python sources are read in place; only what is compiled, and how, is followed
-$(ENV)/package.stamp: $(SOURCES) $(ENV)/build.stamp
+$(ENV)/package.stamp: $(SOURCES) requirements.lock | $(ENV)/build.stamp
 	$(BIN)/python tools/environment.py build --stamp $@
 
 $(ENV)/%.stamp: $(LOCKED) | $(BIN)/python
