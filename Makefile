@@ -149,7 +149,7 @@ $(ENV)/realdata.stamp: $(LOCKED) | $(BIN)/python
 	@touch $@ $(ENV)/build.stamp
 
 # the package comes as a wheel from what is compiled already
-$(ENV)/riemopt.stamp: $(LOCKED) requirements-riemopt.lock $(ENV)/package.stamp $(wildcard src/*/*.py src/*/*/*.py)
+$(ENV)/riemopt.stamp: $(LOCKED) requirements-riemopt.lock $(ENV)/package.stamp $(wildcard src/*/*.py src/*/*/*.py src/*/*/*/*.py)
 	test -x $(ENV)/riemopt/bin/python || $(PYTHON) -m venv $(ENV)/riemopt
 	$(ENV)/riemopt/bin/python tools/environment.py install --lock requirements-riemopt.lock riemopt
 	rm -rf $(ENV)/riemopt/wheel

@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tensormend import kernels
-from tensormend.bench.ranks import DTYPES, FIBRES, PASSES, RankCase, load_kernels
+from tensormend.core import kernels
+from tensormend.research.bench.ranks import DTYPES, FIBRES, PASSES, RankCase, load_kernels
 
 SHARE = 0.2  # of the fibres that are timed: counting is slow
 REQUESTS = """

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 import tensormend as tm
-from tensormend.io import load, save
-from tensormend.known import TensorData
+from tensormend.data.formats import load, save
+from tensormend.data.observations import TensorData
 
 SHAPE = (4000, 3000, 2000)
 BLOCK = 2**18  # rows that are written at a time

@@ -10,11 +10,11 @@ import argparse
 import os
 from pathlib import Path
 
-from realdata.contestants import CONTESTANTS, OURS, run_function
-from realdata.datasets import DATA, NAMES
-from realdata.losses import CELLS
-from realdata.page import RECORDS, write_page
-from realdata.runner import Runner
+from tensormend.research.realdata.contestants import CONTESTANTS, OURS, run_function
+from tensormend.research.realdata.datasets import DATA, NAMES
+from tensormend.research.realdata.losses import CELLS
+from tensormend.research.realdata.page import RECORDS, write_page
+from tensormend.research.realdata.runner import Runner
 
 
 def parse() -> argparse.Namespace:

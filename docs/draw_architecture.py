@@ -1,8 +1,7 @@
-"""Draw the rooms of the house, and the way of the data through them, for docs/architecture.md.
+"""Draw the layers of the package and the flow of the data for docs/architecture.md.
 
-The rooms come from ``tests/test_rooms.py`` and the arrows from the imports themselves, so that the
-picture shows the house as it is; the stations of the data are looked up in the sources. A test
-compares the pictures with what this script draws now:
+The layers come from ``tests/test_architecture.py``; the stations of the data are looked up in the
+sources. A test compares the pictures with what this script draws now:
 
     python docs/draw_architecture.py
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 import ast
 import sys
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -21,35 +19,15 @@ sys.path.insert(0, str(DOCS.parent / "tests"))
 
 Point = tuple[float, float]
 
-GROUPS = {
-    "foundation": ("errors", "kernels", "algebra", "storage", "fibres"),
-    "data": ("known", "io", "means", "preprocess", "trust", "holdout", "datasets", "simulate"),
-    "tensors": ("tucker", "truncate", "shrinkage", "manifold"),
-    "solving": (
-        "operators",
-        "problem",
-        "initial",
-        "steps",
-        "result",
-        "stopping",
-        "contract",
-        "checkpoint",
-        "solve",
-        "journal",
-    ),
-    "methods": ("solvers", "choose", "cost"),
-    "doors": (
-        "recover",
-        "complete",
-        "completion",
-        "inspection",
-        "report",
-        "accessor",
-        "estimator",
-        "__init__",
-    ),
+COLOURS = {
+    "core": "foundation",
+    "operators": "tensors",
+    "data": "data",
+    "recovery": "solving",
+    "completion": "doors",
+    "research": "methods",
 }
-"""Colours of the rooms; a room that is not here is one of the tools around the library."""
+"""Colours of the packages; one that is not here has the colour of tools."""
 
 STYLE = """
   text { font: 14px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1b1f24; }
@@ -92,178 +70,57 @@ def frame(width: float, height: float, title: str, parts: list[str]) -> str:
     )
 
 
-# the rooms
+# the layers
 
-
-def read_rooms() -> dict[str, set[str]]:
-    """Return every room with the rooms that it imports, from the top of the house down."""
-    from test_rooms import FILES, ROOMS, imported, room
-
-    uses: dict[str, set[str]] = {name: set() for name in ROOMS}
-    for path in FILES:
-        uses[room(path)] |= imported(path) - {room(path)}
-    return uses
-
-
-def reduce_edges(uses: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Leave out an arrow where another way leads to the same room."""
-    reach: dict[str, set[str]] = {}
-    for name, used in uses.items():  # rooms come after those that they use
-        reach[name] = used.union(*(reach[other] for other in used))
-    return {
-        name: {a for a in used if not any(a in reach[b] for b in used)}
-        for name, used in uses.items()
-    }
-
-
-def find_levels(uses: dict[str, set[str]]) -> dict[str, int]:
-    """Give every room a floor: below all that it uses, and close above those who use it."""
-    level: dict[str, int] = {}
-    for name, used in uses.items():
-        level[name] = max((level[other] + 1 for other in used), default=0)
-    for name in reversed(list(uses)):
-        users = [level[other] for other, used in uses.items() if name in used]
-        level[name] = min(users) - 1 if users else level[name]
-    return level
-
-
-def arrange(
-    edges: dict[str, set[str]], level: dict[str, int]
-) -> tuple[list[list[str]], set[tuple[str, str]]]:
-    """Order the rooms of every floor so that few arrows cross; long arrows hold places between."""
-    floors: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
-    for name, floor in level.items():
-        floors[floor].append(name)
-    links: set[tuple[str, str]] = set()
-    for name in edges:
-        for other in sorted(edges[name], key=list(edges).index):
-            above = other
-            for floor in range(level[other] + 1, level[name]):
-                place = f"{other}>{name}@{floor}"
-                floors[floor].append(place)
-                links.add((above, place))
-                above = place
-            links.add((above, name))
-    for sweep in range(24):
-        down = sweep % 2 == 0
-        for k in range(1, len(floors)) if down else range(len(floors) - 2, -1, -1):
-            beside = floors[k - 1 if down else k + 1]
-            rank = {name: i / len(beside) for i, name in enumerate(beside)}
-            floors[k].sort(key=lambda name: centre(name, links, rank, down=down))
-    return floors, links
-
-
-def centre(name: str, links: set[tuple[str, str]], rank: dict[str, float], *, down: bool) -> float:
-    """Mean place of the neighbours of a room on the next floor."""
-    near = [rank[a if down else b] for a, b in links if (b if down else a) == name]
-    return sum(near) / len(near) if near else 0.5
-
-
-ROW, GAP, HEIGHT = 66.0, 18.0, 30.0
+BAND, PAD, HEIGHT, LABEL, WIDTH = 64.0, 14.0, 30.0, 128.0, 1010.0
 
 
 def width_of(name: str) -> float:
-    """Width of a box, or of the room that an arrow passing by needs."""
-    return 6.0 if ">" in name else 8.4 * len(name) + 24
+    """Width of the box around a name."""
+    return 8.0 * len(name) + 20
 
 
-def place(floors: list[list[str]], links: set[tuple[str, str]]) -> dict[str, Point]:
-    """Find places for all, close to those of their neighbours and without overlap."""
-    x: dict[str, float] = {}
-    for names in floors:
-        at = 0.0
-        for name in names:
-            x[name] = at + width_of(name) / 2
-            at += width_of(name) + GAP
-        for name in names:
-            x[name] -= (at - GAP) / 2
-    for _ in range(200):
-        for names in floors:
-            wanted = []
-            for name in names:
-                near = [x[b if a == name else a] for a, b in sorted(links) if name in (a, b)]
-                wanted.append(0.5 * x[name] + 0.5 * sum(near) / len(near) if near else x[name])
-            x.update(zip(names, spread(names, wanted), strict=True))
-    left = min(x[name] - width_of(name) / 2 for name in x)
-    return {
-        name: (x[name] - left + 30, 40 + ROW * k)
-        for k, names in enumerate(floors)
-        for name in names
-    }
+def draw_layers() -> str:
+    """Draw the layers, the topmost first, each with the modules of its packages."""
+    from test_architecture import LAYERS, ORDER
+
+    parts: list[str] = []
+    y = PAD
+    for layer in reversed(LAYERS):
+        for member in layer:
+            modules = [name for names in ORDER.get(member, ()) for name in names.split()]
+            modules = [name for name in modules if not name.startswith("__")]
+            rows = wrap(modules)
+            height = max(len(rows), 1) * (HEIGHT + 8) + 12
+            kind = COLOURS.get(member, "tools")
+            parts.append(
+                f'<rect class="room {kind}" x="{PAD:g}" y="{y:g}" width="{WIDTH - 2 * PAD:g}" '
+                f'height="{height:g}" rx="9"/>'
+            )
+            parts.append(f'<text x="{PAD + 14:g}" y="{y + height / 2 + 5:g}">{member}</text>')
+            for k, row in enumerate(rows):
+                x = PAD + LABEL
+                for name in row:
+                    width = width_of(name)
+                    middle = y + 6 + (HEIGHT + 8) * (k + 0.5)
+                    parts += box(x + width / 2, middle, width, HEIGHT, "card", name)
+                    x += width + 8
+            y += height + 4
+        y += 8
+    return frame(WIDTH, y + PAD - 8, "The layers of tensormend", parts)
 
 
-def spread(names: list[str], wanted: list[float]) -> list[float]:
-    """Move places apart as little as is needed for boxes not to touch: from both ends, halved."""
-    gaps = [(width_of(a) + width_of(b)) / 2 + GAP for a, b in pairwise(names)]
-    right, left = list(wanted), list(wanted)
-    for k, gap in enumerate(gaps):
-        right[k + 1] = max(right[k + 1], right[k] + gap)
-    for k, gap in reversed(list(enumerate(gaps))):
-        left[k] = min(left[k], left[k + 1] - gap)
-    return [(a + b) / 2 for a, b in zip(right, left, strict=True)]
-
-
-def draw_rooms() -> str:
-    """Draw all rooms with the arrows that are needed to see who uses whom."""
-    uses = read_rooms()
-    edges, level = reduce_edges(uses), find_levels(uses)
-    floors, links = arrange(edges, level)
-    at = place(floors, links)
-    parts = [draw_arrow(way) for way in find_ways(edges, level, at)]
-    kinds = {name: kind for kind, names in GROUPS.items() for name in names}
-    for name in uses:
-        x, y = at[name]
-        parts += box(x, y, width_of(name), HEIGHT, kinds.get(name, "tools"), name)
-    width = max(x + width_of(name) / 2 for name, (x, _) in at.items()) + 30
-    height = 40 + ROW * (len(floors) - 1) + 90
-    parts += draw_legend(width, height - 42)
-    return frame(width, height, "The rooms of tensormend and what they import", parts)
-
-
-def find_ways(
-    edges: dict[str, set[str]], level: dict[str, int], at: dict[str, Point]
-) -> list[list[Point]]:
-    """Return the points of every arrow, from a room up to one that it uses."""
-    ways = []
-    for name in edges:
-        for other in sorted(edges[name]):
-            between = [at[f"{other}>{name}@{k}"] for k in range(level[name] - 1, level[other], -1)]
-            (x0, y0), (x1, y1) = at[name], at[other]
-            ways.append([(x0, y0 - HEIGHT / 2), *between, (x1, y1 + HEIGHT / 2 + 2)])
-    return ways
-
-
-def draw_arrow(points: list[Point]) -> str:
-    """Draw a smooth line through points, upright at both ends."""
-    path = "M{:.0f} {:.0f}".format(*points[0])
-    for k in range(len(points) - 1):
-        (x0, y0), (x1, y1) = points[k], points[k + 1]
-        third = (y1 - y0) / 3
-        lean = [0.0, 0.0]
-        for j, m in enumerate((k, k + 1)):
-            if 0 < m < len(points) - 1:
-                (xa, ya), (xb, yb) = points[m - 1], points[m + 1]
-                lean[j] = 0.5 * (xb - xa) / (yb - ya)
-        path += (
-            f"C{x0 + lean[0] * third:.0f} {y0 + third:.0f} "
-            f"{x1 - lean[1] * third:.0f} {y1 - third:.0f} {x1:.0f} {y1:.0f}"
-        )
-    return f'<path class="line" marker-end="url(#tip)" d="{path}"/>'
-
-
-def draw_legend(width: float, y: float) -> list[str]:
-    """Say what the colours mean."""
-    names = [*GROUPS, "tools"]
-    step = min(125.0, (width - 60) / len(names))
-    x = (width - step * len(names)) / 2
-    parts = []
-    for k, name in enumerate(names):
-        at = x + k * step
-        parts.append(
-            f'<rect class="room {name}" x="{at:.0f}" y="{y:.0f}" width="16" height="16" rx="4"/>'
-        )
-        parts.append(f'<text class="small" x="{at + 22:.0f}" y="{y + 12.5:.1f}">{name}</text>')
-    return parts
+def wrap(names: list[str]) -> list[list[str]]:
+    """Break a list of boxes into rows."""
+    rows: list[list[str]] = []
+    used = WIDTH
+    for name in names:
+        if used + width_of(name) + 8 > WIDTH - 2 * PAD - LABEL:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(name)
+        used += width_of(name) + 8
+    return rows
 
 
 def box(x: float, y: float, width: float, height: float, kind: str, *lines: str) -> list[str]:
@@ -281,38 +138,38 @@ def box(x: float, y: float, width: float, height: float, kind: str, *lines: str)
     return parts
 
 
-# the way of the data: room, names in it, column and row; and what flows between
+# the flow of the data: module, names in it, column and row; and what flows between
 
 STATIONS = {
-    "io": (("load",), 1, 0),
-    "known": (("read_known", "Known"), 2, 0),
-    "cost": (("check_cost",), 3, 0),
-    "holdout": (("find_pattern", "draw_folds"), 3, 1),
-    "preprocess": (("Preprocessing",), 2, 1),
-    "choose": (("choose_model", "Choice"), 1, 1),
+    "data.formats": (("load",), 1, 0),
+    "data.observations": (("read_known", "Known"), 2, 0),
+    "completion.cost": (("check_cost",), 3, 0),
+    "completion.validation": (("find_pattern", "draw_folds"), 3, 1),
+    "completion.preprocessing": (("Preprocessing",), 2, 1),
+    "completion.selection": (("choose_model", "Choice"), 1, 1),
     "operators": (("Sampling", "Matrix"), 0, 2),
-    "problem": (("Problem",), 1, 2),
-    "solve": (("solve",), 2, 2),
-    "solvers": (("Shrink", "RGN", "RCG"), 3, 2),
-    "kernels": (("tucker_pullback", "mode_pass"), 3, 3),
-    "result": (("Result", "Trace"), 2, 3),
-    "completion": (("Completion",), 1, 3),
-    "trust": (("judge", "Trust"), 0, 3),
+    "recovery.problem": (("Problem",), 1, 2),
+    "recovery.loop": (("solve",), 2, 2),
+    "recovery.solvers": (("Shrink", "RGN", "RCG"), 3, 2),
+    "core.kernels": (("tucker_pullback", "mode_pass"), 3, 3),
+    "recovery.result": (("Result", "Trace"), 2, 3),
+    "completion.result": (("Completion",), 1, 3),
+    "completion.trust": (("judge", "Trust"), 0, 3),
 }
 FLOWS = (
-    ("io", "known", "data"),
-    ("known", "cost", "entries"),
-    ("cost", "holdout", "it fits into memory"),
-    ("holdout", "preprocess", "folds"),
-    ("preprocess", "choose", "values"),
-    ("choose", "problem", "every fold, then all entries"),
-    ("operators", "problem", "A, y"),
-    ("problem", "solve", "start"),
-    ("solve", "solvers", "state"),
-    ("solvers", "kernels", "one pass an iteration"),
-    ("solve", "result", "the loop ends"),
-    ("result", "completion", "x"),
-    ("completion", "trust", "held out"),
+    ("data.formats", "data.observations", "data"),
+    ("data.observations", "completion.cost", "entries"),
+    ("completion.cost", "completion.validation", "it fits into memory"),
+    ("completion.validation", "completion.preprocessing", "folds"),
+    ("completion.preprocessing", "completion.selection", "values"),
+    ("completion.selection", "recovery.problem", "every fold, then all entries"),
+    ("operators", "recovery.problem", "A, y"),
+    ("recovery.problem", "recovery.loop", "start"),
+    ("recovery.loop", "recovery.solvers", "state"),
+    ("recovery.solvers", "core.kernels", "one pass an iteration"),
+    ("recovery.loop", "recovery.result", "the loop ends"),
+    ("recovery.result", "completion.result", "x"),
+    ("completion.result", "completion.trust", "held out"),
 )
 OUTSIDE = {
     (0, 0): ("your data", "array, table, file"),
@@ -324,9 +181,9 @@ COLUMN, FLOOR, SIZE = 285.0, 112.0, (218.0, 56.0)
 
 def check_stations() -> None:
     """Refuse to draw a station that is not in the sources any more."""
-    for room, (names, _, _) in STATIONS.items():
-        folder = SOURCES / room
-        files = sorted(folder.rglob("*.py*")) if folder.is_dir() else [SOURCES / f"{room}.py"]
+    for module, (names, _, _) in STATIONS.items():
+        folder = SOURCES.joinpath(*module.split("."))
+        files = sorted(folder.rglob("*.py*")) if folder.is_dir() else [folder.with_suffix(".py")]
         defined: set[str] = set()
         for path in files:
             if path.suffix in (".py", ".pyi"):
@@ -335,13 +192,12 @@ def check_stations() -> None:
                         defined.add(node.name)
         missing = set(names) - defined
         if missing:
-            sys.exit(f"the picture shows {', '.join(missing)} in {room}, which is not there")
+            sys.exit(f"the picture shows {', '.join(missing)} in {module}, which is not there")
 
 
-def draw_way() -> str:
-    """Draw the way of data with holes through the rooms, from a file to a verdict."""
+def draw_flow_of_data() -> str:
+    """Draw the flow of data with missing entries from a file to a verdict."""
     check_stations()
-    kinds = {name: kind for kind, names in GROUPS.items() for name in names}
     at = {name: (column, floor) for name, (_, column, floor) in STATIONS.items()}
     parts = []
     for a, b, words in FLOWS:
@@ -351,9 +207,10 @@ def draw_way() -> str:
     for (column, floor), lines in OUTSIDE.items():
         parts += box(*spot(column, floor), *SIZE, "tools", *lines)
     for name, (names, column, floor) in STATIONS.items():
-        parts += box(*spot(column, floor), *SIZE, kinds.get(name, "tools"), name, ", ".join(names))
+        kind = COLOURS.get(name.partition(".")[0], "tools")
+        parts += box(*spot(column, floor), *SIZE, kind, name, ", ".join(names))
     width, height = spot(3, 3)
-    return frame(width + 135, height + 54, "The way of the data through the rooms", parts)
+    return frame(width + 135, height + 54, "The flow of the data", parts)
 
 
 def spot(column: int, floor: int) -> Point:
@@ -376,7 +233,7 @@ def draw_flow(start: Point, end: Point, words: str) -> list[str]:
     return [line, text] if words else [line]
 
 
-PICTURES = {"rooms.svg": draw_rooms, "data-way.svg": draw_way}
+PICTURES = {"layers.svg": draw_layers, "data-flow.svg": draw_flow_of_data}
 
 
 def main() -> None:

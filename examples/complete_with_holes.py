@@ -16,8 +16,8 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, interpolate, print_scores, run_example, save_picture
-from tensormend.algebra import Array
-from tensormend.plots.style import house_style, new_figure
+from tensormend.core.algebra import Array
+from tensormend.plotting.style import house_style, new_figure
 
 
 def make_data(n: int) -> Array:

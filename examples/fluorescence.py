@@ -19,8 +19,8 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
-from tensormend.algebra import Array
-from tensormend.plots.style import LINES, house_style, new_figure
+from tensormend.core.algebra import Array
+from tensormend.plotting.style import LINES, house_style, new_figure
 
 RANKS = (3, 6)
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.algebra import Array
+from tensormend.core.algebra import Array
 from tensormend.errors import InputError, MissingDependencyError, TensormendError
 
 __all__ = [

@@ -16,8 +16,8 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, interpolate, print_scores, run_example, save_picture
-from tensormend.datasets import load_indian_pines
-from tensormend.plots.style import house_style, new_figure
+from tensormend.data.datasets import load_indian_pines
+from tensormend.plotting.style import house_style, new_figure
 
 
 def main(options: Options) -> None:

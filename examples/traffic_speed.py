@@ -18,7 +18,7 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, fibre_mean, load_array, print_scores, run_example, save_picture
-from tensormend.plots.style import house_style, new_figure
+from tensormend.plotting.style import house_style, new_figure
 
 
 def main(options: Options) -> None:

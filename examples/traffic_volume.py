@@ -25,8 +25,8 @@ from helpers import (
     run_example,
     save_picture,
 )
-from tensormend.io.base import require
-from tensormend.plots.style import house_style, new_figure
+from tensormend.data.formats.base import require
+from tensormend.plotting.style import house_style, new_figure
 
 
 def main(options: Options) -> None:

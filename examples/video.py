@@ -16,9 +16,9 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
-from tensormend.algebra import Array
-from tensormend.io.base import require
-from tensormend.plots.style import house_style, new_figure
+from tensormend.core.algebra import Array
+from tensormend.data.formats.base import require
+from tensormend.plotting.style import house_style, new_figure
 
 
 def load_frames(n_frames: int) -> Array:

@@ -1,6 +1,6 @@
 // What the bindings share: arguments that are checked and kept alive, outputs that NumPy allocates.
 //
-// Names, arguments and returns of the kernels are those of tensormend/kernels/reference.py.
+// Names, arguments and returns of the kernels are those of tensormend/core/kernels/reference.py.
 // Lengths, shapes, dtypes and the coordinates of the nodes are checked here. The lead-mode
 // coordinates are not: reading all of them once more would slow a pass down noticeably, and
 // Fibres.build has checked them. Nor is it checked that the children of a node differ.

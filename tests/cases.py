@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.known import TensorData
-from tensormend.solvers import RBB, RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
-from tensormend.steps import ConstantStep, NormalizedStep, StepRule
+from tensormend.data.observations import TensorData
+from tensormend.recovery.solvers import RBB, RCG, RGD, RGN, SMQRGD, TIHT, Auto, ScaledGD, SeMPIHT
+from tensormend.recovery.steps import ConstantStep, NormalizedStep, StepRule
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SHAPES = ((7, 6), (4, 5, 6), (3, 4, 2, 5))
@@ -188,3 +188,25 @@ FILES: dict[str, FileCase] = {
     ".mov": FileCase(make_film, tol=0.04, keeps=LOSSY),
     ".webm": FileCase(make_film, tol=0.04, keeps=LOSSY),
 }
+
+
+TIED = 2e-15  # losses that differ by less may have one residual, and the later of them is the best
+
+
+def sampled(
+    shape: tuple[int, ...], rank: Any, ratio: float, seed: int = 0, dtype: str = "float64"
+) -> tuple[tm.Tucker, tm.Problem]:
+    truth = tm.simulate.random_tucker(shape, rank, rng=seed, dtype=dtype)
+    indices = tm.simulate.sample_indices(shape, ratio, rng=seed + 1)
+    operator = tm.Sampling(shape, indices, dtype=dtype)
+    return truth, tm.Problem(operator, operator.forward(truth), rank)
+
+
+def decaying(shape: tuple[int, ...], seed: int = 0) -> Any:
+    """A tensor whose mode spectra fall like 1/k^2, and no rank cuts well."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    for k, n in enumerate(shape):
+        q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        x = np.moveaxis(np.tensordot(q / np.arange(1, n + 1) ** 2, x, (1, k)), 0, k)
+    return x / x.std()

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import tensormend as tm
+from tensormend.data.observations import TensorData
 from tensormend.errors import TensormendError
-from tensormend.known import TensorData
 
 MEMORY_LIMIT = 2**28  # bytes that an array may take, and
 ADDRESS_SPACE = 2**32  # all that the process may

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tensormend as tm
+from tensormend.data.observations import TensorData
 from tensormend.errors import InputError, MemoryLimitError
-from tensormend.known import TensorData
 
 VALUES = np.arange(24.0).reshape(2, 3, 4)
 DAYS = np.arange("2020-02-28", "2020-03-02", dtype="M8[D]")  # three

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import helpers
-from tensormend.algebra import Array
+from tensormend.core.algebra import Array
 
 pytestmark = pytest.mark.checkout
 

@@ -14,7 +14,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensormend.algebra import Array, matricize
+from tensormend.core.algebra import Array, matricize
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.simulate import (
     add_noise,
@@ -25,8 +27,6 @@ from tensormend.simulate import (
     sample_fibres,
     sample_indices,
 )
-from tensormend.truncate import thosvd
-from tensormend.tucker import Tucker
 
 pytestmark = pytest.mark.numerical
 

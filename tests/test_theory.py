@@ -11,7 +11,7 @@ import tensormend as tm
 from cases import STEPS
 from tensormend import theory
 from tensormend.errors import InputError
-from tensormend.solvers import SMQRGD
+from tensormend.recovery.solvers import SMQRGD
 
 pytestmark = pytest.mark.numerical
 

@@ -84,7 +84,7 @@ def install(names: Sequence[str], versions: str, lock: Path) -> None:
         subprocess.run([*pip, *requirements], check=True)  # noqa: S603
 
 
-NATIVE = "from tensormend import kernels; raise SystemExit(not kernels.is_native)"
+NATIVE = "from tensormend.core import kernels; raise SystemExit(not kernels.is_native)"
 
 
 def build(stamp: Path | None) -> None:

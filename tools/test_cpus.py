@@ -24,7 +24,7 @@ CORES = {
 ALIASES = {"Prescott": "Katmai", "Zen": "Haswell"}  # what OpenBLAS may call them
 LOOK = (
     "import numpy, scipy.linalg, threadpoolctl\n"
-    "from tensormend import kernels\n"
+    "from tensormend.core import kernels\n"
     "blas = [i['architecture'] for i in threadpoolctl.threadpool_info()"
     " if i['internal_api'] == 'openblas']\n"
     "print(*blas, kernels.is_native)"

@@ -1,97 +1,115 @@
-"""Recover low-rank tensors from incomplete, compressed or noisy measurements."""
+"""Recover low-rank tensors from incomplete, compressed or noisy measurements.
 
+Public names are loaded on demand (Scientific Python SPEC 1), so that importing the package, and
+with it the command line, imports neither SciPy nor the solvers.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tensormend import (
-    algebra,
-    datasets,
-    errors,
-    initial,
-    io,
-    simulate,
-    solvers,
-    steps,
-    testing,
-    theory,
-)
-from tensormend.checkpoint import Checkpoint
-from tensormend.choose import Moment, Trial
-from tensormend.complete import complete, estimate
-from tensormend.completion import Completion
-from tensormend.contract import Solver
-from tensormend.inspection import Inspection, inspect
-from tensormend.io import load, save
-from tensormend.known import TensorData
-from tensormend.operators import Masked, Matrix, Operator, Sampling
-from tensormend.preprocess import Preprocessing
-from tensormend.problem import Problem
-from tensormend.recover import recover
-from tensormend.result import Result, Row, Status, Trace
-from tensormend.solve import Progress, solve
-from tensormend.stopping import Stop
-from tensormend.truncate import sthosvd, thosvd
-from tensormend.trust import Trust
-from tensormend.tucker import Tucker
-
 if TYPE_CHECKING:
-    from tensormend.report import write_report
+    from tensormend import errors as errors
+    from tensormend import simulate as simulate
+    from tensormend import testing as testing
+    from tensormend import theory as theory
+    from tensormend.completion.entry import complete as complete
+    from tensormend.completion.entry import estimate as estimate
+    from tensormend.completion.inspection import Inspection as Inspection
+    from tensormend.completion.inspection import inspect as inspect
+    from tensormend.completion.preprocessing import Preprocessing as Preprocessing
+    from tensormend.completion.report import write_report as write_report
+    from tensormend.completion.result import Completion as Completion
+    from tensormend.completion.selection import Moment as Moment
+    from tensormend.completion.selection import Trial as Trial
+    from tensormend.completion.trust import Trust as Trust
+    from tensormend.completion.trust import Verdict as Verdict
+    from tensormend.core import algebra as algebra
+    from tensormend.core.truncate import sthosvd as sthosvd
+    from tensormend.core.truncate import thosvd as thosvd
+    from tensormend.core.tucker import Tucker as Tucker
+    from tensormend.data import datasets as datasets
+    from tensormend.data import formats as formats
+    from tensormend.data.formats import load as load
+    from tensormend.data.formats import save as save
+    from tensormend.data.observations import TensorData as TensorData
+    from tensormend.operators import Masked as Masked
+    from tensormend.operators import Matrix as Matrix
+    from tensormend.operators import Operator as Operator
+    from tensormend.operators import Sampling as Sampling
+    from tensormend.recovery import init as init
+    from tensormend.recovery import solvers as solvers
+    from tensormend.recovery import steps as steps
+    from tensormend.recovery.checkpoint import Checkpoint as Checkpoint
+    from tensormend.recovery.contract import Solver as Solver
+    from tensormend.recovery.entry import recover as recover
+    from tensormend.recovery.loop import Progress as Progress
+    from tensormend.recovery.loop import solve as solve
+    from tensormend.recovery.problem import Problem as Problem
+    from tensormend.recovery.result import Result as Result
+    from tensormend.recovery.result import Row as Row
+    from tensormend.recovery.result import Status as Status
+    from tensormend.recovery.result import Trace as Trace
+    from tensormend.recovery.stopping import Stop as Stop
 
-__all__ = [
-    "Checkpoint",
-    "Completion",
-    "Inspection",
-    "Masked",
-    "Matrix",
-    "Moment",
-    "Operator",
-    "Preprocessing",
-    "Problem",
-    "Progress",
-    "Result",
-    "Row",
-    "Sampling",
-    "Solver",
-    "Status",
-    "Stop",
-    "TensorData",
-    "Trace",
-    "Trial",
-    "Trust",
-    "Tucker",
-    "algebra",
-    "complete",
-    "datasets",
-    "errors",
-    "estimate",
-    "initial",
-    "inspect",
-    "io",
-    "load",
-    "recover",
-    "save",
-    "simulate",
-    "solve",
-    "solvers",
-    "steps",
-    "sthosvd",
-    "testing",
-    "theory",
-    "thosvd",
-    "write_report",
-]
+    __version__: str
+
+_MODULES = {
+    "algebra": "core.algebra",
+    "datasets": "data.datasets",
+    "errors": "errors",
+    "formats": "data.formats",
+    "init": "recovery.init",
+    "simulate": "simulate",
+    "solvers": "recovery.solvers",
+    "steps": "recovery.steps",
+    "testing": "testing",
+    "theory": "theory",
+}
+"""Public modules by the names that they have here."""
+
+_NAMES = {
+    "completion.entry": ("complete", "estimate"),
+    "completion.inspection": ("Inspection", "inspect"),
+    "completion.preprocessing": ("Preprocessing",),
+    "completion.report": ("write_report",),
+    "completion.result": ("Completion",),
+    "completion.selection": ("Moment", "Trial"),
+    "completion.trust": ("Trust", "Verdict"),
+    "core.truncate": ("sthosvd", "thosvd"),
+    "core.tucker": ("Tucker",),
+    "data.formats": ("load", "save"),
+    "data.observations": ("TensorData",),
+    "operators": ("Masked", "Matrix", "Operator", "Sampling"),
+    "recovery.checkpoint": ("Checkpoint",),
+    "recovery.contract": ("Solver",),
+    "recovery.entry": ("recover",),
+    "recovery.loop": ("Progress", "solve"),
+    "recovery.problem": ("Problem",),
+    "recovery.result": ("Result", "Row", "Status", "Trace"),
+    "recovery.stopping": ("Stop",),
+}
+"""Public classes and functions by the module that holds them."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted({*_MODULES, *_HOMES})
 
 
-def __getattr__(name: str) -> Any:
-    """Import what few need when it is asked for, which takes longer than it is worth at import."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # type checkers know the names, and would accept any with this
 
-        return version("tensormend")
-    if name == "write_report":
-        from tensormend.report import write_report
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
 
-        return write_report
-    raise AttributeError(f"module 'tensormend' has no attribute {name!r}")
+            return version("tensormend")
+        if name in _MODULES:
+            value = import_module(f"tensormend.{_MODULES[name]}")
+        elif name in _HOMES:
+            value = getattr(import_module(f"tensormend.{_HOMES[name]}"), name)
+        else:
+            raise AttributeError(f"module 'tensormend' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

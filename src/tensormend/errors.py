@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from pathlib import Path
@@ -63,11 +64,11 @@ class NativeKernelWarning(TensormendWarning, RuntimeWarning):
 
 def warn_user(message: str, category: type[Warning]) -> None:
     """Issue a warning that points at the line outside the package that led to it."""
-    package = str(Path(__file__).parent)
+    inside = (str(Path(__file__).parent), importlib.__file__)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None:
         name = frame.f_code.co_filename
-        if name.startswith(package):
+        if name.startswith(inside):
             level += 1
         elif not name.startswith("<frozen importlib"):  # which warnings does not count
             break

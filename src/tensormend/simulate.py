@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, as_rank, as_shape, gaussian, normalize_mode
+from tensormend.core.algebra import Array, as_rank, as_shape, gaussian, normalize_mode
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.truncate import thosvd
-from tensormend.tucker import Tucker
 
 __all__ = [
     "add_noise",

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import Array, gaussian, inner, norm
-from tensormend.checkpoint import Checkpoint
-from tensormend.contract import Solver
+from tensormend.core.algebra import Array, gaussian, inner, norm
+from tensormend.core.manifold import ModeTangent, TuckerTangent
+from tensormend.core.truncate import SparsePlusTucker, panel_svd
+from tensormend.core.tucker import Tucker
 from tensormend.errors import TensormendError
-from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.operators import Operator, Sampling
-from tensormend.problem import Problem
+from tensormend.recovery.checkpoint import Checkpoint
+from tensormend.recovery.contract import Solver
+from tensormend.recovery.loop import solve
+from tensormend.recovery.problem import Problem
+from tensormend.recovery.stopping import Stop
 from tensormend.simulate import random_tucker
-from tensormend.solve import solve
-from tensormend.stopping import Stop
-from tensormend.truncate import SparsePlusTucker, panel_svd
-from tensormend.tucker import Tucker
 
 __all__ = ["ConformanceError", "check_operator", "check_solver"]
 

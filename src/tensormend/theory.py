@@ -13,11 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from tensormend.algebra import Array, gaussian, norm, normalize_mode
+from tensormend.core.algebra import Array, gaussian, norm, normalize_mode
+from tensormend.core.truncate import leading_subspace
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator
-from tensormend.truncate import leading_subspace
-from tensormend.tucker import Tucker
 
 __all__ = [
     "IsometryEstimate",

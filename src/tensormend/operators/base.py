@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import (
+from tensormend.core.algebra import (
     Array,
     matricize,
     mode_product,
@@ -17,10 +17,10 @@ from tensormend.algebra import (
     norm,
     squared_norm,
 )
+from tensormend.core.manifold import ModeTangent, TuckerTangent
+from tensormend.core.truncate import SparsePlusTucker
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.manifold import ModeTangent, TuckerTangent
-from tensormend.truncate import SparsePlusTucker
-from tensormend.tucker import Tucker
 
 __all__ = ["ModeProducts", "Operator", "Pullback"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.algebra import (
+from tensormend.core.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     as_shape,
@@ -16,9 +16,9 @@ from tensormend.algebra import (
     gaussian,
     is_inexact,
 )
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators.base import Operator
-from tensormend.tucker import Tucker
 
 __all__ = ["Matrix"]
 

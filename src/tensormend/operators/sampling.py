@@ -8,20 +8,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend import kernels
-from tensormend.algebra import (
+from tensormend.core import kernels
+from tensormend.core.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     as_shape,
     check_memory,
     is_inexact,
 )
+from tensormend.core.fibres import Fibres
+from tensormend.core.manifold import ModeTangent, TuckerTangent
+from tensormend.core.truncate import SparsePlusTucker
+from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.fibres import Fibres
-from tensormend.manifold import ModeTangent, TuckerTangent
 from tensormend.operators.base import ModeProducts, Operator, Pullback
-from tensormend.truncate import SparsePlusTucker
-from tensormend.tucker import Tucker
 
 __all__ = ["Sampling"]
 

@@ -1,0 +1,127 @@
+"""The commands together, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from tensormend.cli import bench, complete, demo, formats, inspect, reproduce, simulate
+from tensormend.cli.exits import MEANINGS, STOPPED, USAGE, explain
+from tensormend.cli.words import make_ending, open_streams, put, say
+
+__all__ = ["COMMANDS", "EXAMPLES", "app", "main"]
+
+EXAMPLES = (
+    "tensormend simulate speeds.npy --shape 30,30,30 --rank 3",
+    "tensormend inspect speeds.npy",
+    "tensormend complete speeds.npy -o filled.npy",
+)
+COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...], str]] = {
+    "complete": (complete.complete, complete.EXAMPLES, "Your data"),
+    "inspect": (inspect.inspect, inspect.EXAMPLES, "Your data"),
+    "formats": (formats.formats, formats.EXAMPLES, "Your data"),
+    "simulate": (simulate.simulate, simulate.EXAMPLES, "Try it"),
+    "demo": (demo.demo, demo.EXAMPLES, "Try it"),
+    "bench": (bench.bench, bench.EXAMPLES, "Check it"),
+    "reproduce": (reproduce.reproduce, reproduce.EXAMPLES, "Check it"),
+}
+"""Every command by name: its function, the examples in its help, the group it is listed in."""
+
+USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # their common base has no public name
+
+
+class _Command(TyperCommand):
+    """A command whose help ends in examples, laid out as they are."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        formatter.write(make_ending(COMMANDS[str(self.name)][1]))
+
+
+class _Group(TyperGroup):
+    """The commands together, whose help has the exit codes too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _hide_types(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        formatter.write(make_ending(EXAMPLES, exits=MEANINGS))
+
+
+def _hide_types(parameters: list[Any]) -> list[Any]:
+    """Leave nothing in the help where the type of a flag would stand."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
+app = typer.Typer(
+    cls=_Group,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, (_function, _, _panel) in COMMANDS.items():
+    app.command(_name, cls=_Command, rich_help_panel=_panel)(_function)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        put(f"tensormend {version('tensormend')}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _begin(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has done the work
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[  # noqa: ARG001 - main reads it
+        bool, typer.Option("--debug", help="Show where in the code an error comes from.")
+    ] = False,
+) -> None:
+    """Fill the holes of a tensor: recover low-rank data from the part of them that is known."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the ``tensormend`` command and return its exit code."""
+    open_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = get_command(app)
+    try:
+        code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
+        put("")  # what is still to be written to stdout
+    except USAGE_ERRORS as error:
+        program = " ".join(["tensormend", *(word for word in arguments[:1] if word in COMMANDS)])
+        say(f"{' '.join(error.format_message().split())} (see {program} --help)")
+        return USAGE
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except (KeyboardInterrupt, typer.Abort):
+        return STOPPED + signal.SIGINT
+    except Exception as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        sentence, code = explain(error)
+        say(sentence)
+    return code if isinstance(code, int) else 0

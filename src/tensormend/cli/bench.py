@@ -1,0 +1,129 @@
+"""``tensormend bench``: time our methods beside their peers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tensormend.cli.outputs import make_folder
+from tensormend.cli.words import put
+
+__all__ = ["EXAMPLES", "bench"]
+
+EXAMPLES = (
+    "tensormend bench --only n50 --method rcg --method sm-qrgd --repeats 1",
+    "tensormend bench --redraw bench-output/bench.jsonl --out again",
+)
+SECTIONS = ("races", "passes", "ranks", "grid", "few", "import", "scaling")
+
+
+def bench(
+    suite: Annotated[
+        Literal["quick", "full"],
+        typer.Option(metavar="NAME", help="quick, in about a minute, or full."),
+    ] = "quick",
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
+        "bench-output"
+    ),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"A section ({', '.join(SECTIONS)}) or a case, may be repeated; records of the "
+            "others are kept.",
+        ),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A contestant, such as rcg, 'dense rgd' or 'pymanopt CG', may be repeated.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Runs of each contestant, fewer where they take long. Default: 3 for quick, "
+            "15 for full.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time that a run may take.")
+    ] = 120.0,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other packages out.")] = False,
+    peer_python: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="A Python with tensormend and the peers that this one misses."
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Another build of the compiled kernels (_native*.so); passes by rank (--only "
+            "ranks) are then timed with both, in turns.",
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="Write the page here as well.")
+    ] = None,
+    redraw: Annotated[
+        Path | None,
+        typer.Option(metavar="RECORDS", help="Run nothing, draw the page of these records."),
+    ] = None,
+) -> None:
+    """Time our methods beside their peers, and the kernels beside a plain read.
+
+    Runs our methods, dense NumPy versions of the paper's and the peers that are installed on the
+    same problems, in turns; writes records, a page and pictures.
+    """
+    import tensormend as tm
+    from tensormend.errors import InputError
+    from tensormend.plotting import require_matplotlib
+    from tensormend.research.bench.page import write_page
+    from tensormend.research.bench.runner import Runner
+    from tensormend.research.bench.suite import run_suite
+    from tensormend.research.records import describe_machine
+
+    require_matplotlib()  # before the work, not after it
+    repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
+    if repeats < 1:
+        raise InputError(f"--repeats must be 1 or more, got {repeats}")
+    if not budget > 0:
+        raise InputError(f"--budget must be a positive number of seconds, got {budget}")
+    folder = make_folder(out)
+    records = folder / "bench.jsonl" if redraw is None else redraw
+    if redraw is None:
+        runner = Runner(
+            records,
+            repeats=repeats,
+            budget=budget,
+            peer_python=peer_python,
+            against=None if against is None else str(against.resolve()),
+            note=_note,
+        )
+        run_suite(
+            runner,
+            suite,
+            machine=describe_machine(tm.__version__),
+            only=only or [],
+            methods=method or [],
+            with_peers=not no_peers,
+        )
+    elif not records.is_file():
+        raise InputError(f"--redraw takes a file of records, got {records}, which is not there")
+    page = folder / "performance.md"
+    write_page(records, page)
+    put(f"records    {records}\npage       {page}\n")
+    if write is not None:
+        write_page(records, write, keep_records=True)
+        put(f"written    {write}\n")
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(line + "\n")

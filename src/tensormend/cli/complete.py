@@ -1,0 +1,80 @@
+"""``tensormend complete``: fill the holes of a file."""
+
+from __future__ import annotations
+
+import typer
+
+from tensormend.cli import options as o
+from tensormend.cli.outputs import Outputs
+from tensormend.cli.run import Run
+from tensormend.cli.settings import given
+
+__all__ = ["EXAMPLES", "complete"]
+
+EXAMPLES = (
+    "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
+    "tensormend complete speeds.npy -o filled.npy",
+    "tensormend complete speeds.npy -o rank3.npz --rank 3 --holdout 0.1 --model model.npz",
+    "tensormend complete speeds.npy -o long.npy --checkpoint run --time-limit 10m",
+    "tensormend complete speeds.npy -o smooth.npy --model-only --strict --quiet --json",
+)
+
+
+def complete(
+    source: o.Source,
+    out: o.Out = None,
+    model: o.ModelFile = None,
+    report: o.Report = None,
+    model_only: o.ModelOnly = False,
+    force: o.Force = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    variable: o.Variable = None,
+    modes: o.Modes = None,
+    missing: o.Missing = None,
+    mask: o.Mask = None,
+    rank: o.RankOption = "auto",
+    method: o.Method = "auto",
+    holdout: o.Holdout = None,
+    center: o.Center = "auto",
+    scale: o.Scale = None,
+    log: o.Log = False,
+    clip: o.Clip = None,
+    tol: o.Tol = None,
+    max_iter: o.MaxIter = None,
+    checkpoint: o.CheckpointOption = None,
+    resume: o.Resume = False,
+    save_every: o.SaveEvery = None,
+    time_limit: o.TimeLimit = None,
+    memory_limit: o.MemoryLimit = None,
+    threads: o.Threads = None,
+    seed: o.Seed = 0,
+    strict: o.Strict = False,
+) -> None:
+    """Fill the holes of a tensor, and say how far to trust what is filled in.
+
+    Some known entries are held out, models are tried on them, the best is fitted to all entries,
+    and the error on what was held out is told beside that of plain means. Progress goes to stderr.
+    Ctrl-C ends a run early: the best result so far is written, and a checkpoint stays.
+    """
+    where = given(variable=variable, modes=modes, missing=missing, mask=mask)
+    settings = given(
+        method=method,
+        holdout=holdout,
+        center=center,
+        scale=scale,
+        log=log,
+        clip=clip,
+        tol=tol,
+        max_iter=max_iter,
+        max_seconds=time_limit,
+        save_every=save_every,
+        memory_limit=memory_limit,
+        threads=threads,
+        rng=seed,
+    )
+    outputs = Outputs(out, model, report, model_only, force)
+    run = Run(source, where, rank, settings, outputs, checkpoint)
+    outcome = run.fill(resume=resume, quiet=quiet)
+    outcome.tell(json=json, quiet=quiet)
+    raise typer.Exit(outcome.exit_code(strict=strict))

@@ -1,0 +1,163 @@
+"""``tensormend demo``: hide most of a real image, recover it, and draw both."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensormend.cli.outputs import make_folder
+from tensormend.cli.parse import parse_rank
+from tensormend.cli.words import put, times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tensormend import Completion, TensorData
+    from tensormend.core.algebra import Array
+
+__all__ = ["EXAMPLES", "demo"]
+
+EXAMPLES = (
+    "tensormend demo --rank 4",
+    "tensormend demo --ratio 0.1 --seed 1 --out tenth --rank 3",
+)
+DEAD = 0.1  # share of the image columns lost in each band
+CODE = """\
+import tensormend as tm
+
+data = tm.load("indian-pines.nc")  # the image with its holes, beside this page
+result = tm.complete(data, rng=0)
+tm.save("filled.nc", result.data)
+"""
+SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder to write the picture to.")
+    ] = Path("demo-output"),
+    rank: Annotated[
+        Any,
+        typer.Option(parser=parse_rank, metavar="RANK", help="auto, one number, or one per mode."),
+    ] = "auto",
+    ratio: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the entries to sample.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is hidden.")] = 0,
+) -> None:
+    """Hide most of a real hyperspectral image, recover it from the rest, and draw both.
+
+    The error on the hidden entries is printed beside that of plain means. A report about the run
+    and files of the image with its holes, to try complete on, are written beside the picture.
+    """
+    import numpy as np
+
+    import tensormend as tm
+    from tensormend.plotting import require_matplotlib, save_completion
+
+    require_matplotlib()  # before the work, not after it
+    folder = make_folder(out)
+    pines = tm.datasets.load_indian_pines()
+    observed = _choose_observed(pines.cube.shape, ratio, seed)
+    data = tm.TensorData(
+        pines.cube,
+        known=observed,
+        names=("row", "column", "band"),
+        labels=(None, None, pines.bands),
+        name="radiance",
+    )
+    result = tm.complete(data, rank, rng=seed)
+    picture = folder / "indian-pines.png"
+    save_completion(
+        picture,
+        pines.cube,
+        observed,
+        result.model.values,
+        band=SHOWN_BAND,
+        pixel=SHOWN_PIXEL,
+        bands=pines.bands,
+    )
+    means = np.mean(pines.cube, axis=(0, 1), where=observed)
+    put(_describe(pines.cube, observed, np.asarray(means), result))
+    put(f"picture    {picture}\n")
+    page = folder / "indian-pines.html"
+    tm.write_report(page, result, source="Indian Pines", code=CODE, overwrite=True)
+    put(f"report     {page}\n")
+    for line in _write_files(folder, data):
+        put(line)
+
+
+def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
+    """Write the image with its holes in several formats, and tell of each."""
+    import numpy as np
+
+    import tensormend as tm
+    from tensormend.errors import MissingDependencyError
+
+    low, high = (end(data.values, axis=(0, 1)) for end in (np.min, np.max))  # of every band
+    grey = np.rint(255 * (data.values - low) / (high - low)).astype(np.uint8)
+    frames = tm.TensorData(
+        np.moveaxis(grey, 2, 0),
+        known=None if data.known is None else np.moveaxis(data.known, 2, 0),
+        names=("frame", "row", "column"),
+    )
+    for name, content in (("csv", data), ("nc", data), ("gif", frames)):
+        path = folder / f"indian-pines.{name}"
+        try:
+            tm.save(path, content, overwrite=True)
+        except MissingDependencyError as error:
+            yield f"not made   {path}: {error}\n"
+        else:
+            yield f"with holes {path}\n"
+
+
+def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
+    """Sample entries at random, then lose whole image columns, other ones in each band."""
+    import numpy as np
+
+    from tensormend.errors import InputError
+
+    if not 0 < ratio <= 1:
+        raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}")
+    if seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}")
+    rng = np.random.default_rng(seed)
+    observed = rng.random(shape) < ratio
+    observed &= rng.random(shape[1:]) >= DEAD
+    if not observed.any(axis=(0, 1)).all():
+        raise InputError(f"--ratio {ratio} leaves a band without any entry; raise it")
+    return observed
+
+
+def _describe(cube: Array, observed: Array, means: Array, result: Completion) -> str:
+    import numpy as np
+
+    def error(image: Array, where: Array) -> str:
+        truth = cube[where]
+        misfit = np.linalg.norm(np.broadcast_to(image, cube.shape)[where] - truth)
+        return f"{misfit / np.linalg.norm(truth):.2%}"
+
+    hidden, recovered = ~observed, result.model.values
+    chosen = result.notes[0] if result.path else f"rank {times(result.x.rank)}, {result.method}"
+    what = textwrap.wrap(chosen, 80)
+    seen = f"{observed.mean():.1%} of {observed.size} entries"
+    lines = [
+        "Indian Pines hyperspectral image, rows x columns x bands",
+        "",
+        f"shape      {times(cube.shape)}",
+        f"observed   {seen}; in each band about one column in ten is lost whole",
+        f"model      {what[0]}",
+        *(f"           {line}" for line in what[1:]),
+        f"seconds    {result.seconds:.2f}",
+        f"expected   {result.trust.relative_error:.2%} error where hidden, by entries held out",
+        f"verdict    {result.trust.verdict.value}",
+        "",
+        f"{'relative error':<27}{'band means':>10}{'recovered':>12}",
+        f"{'observed entries':<27}{error(means, observed):>10}{error(recovered, observed):>12}",
+        f"{'hidden entries':<27}{error(means, hidden):>10}{error(recovered, hidden):>12}",
+        "",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,24 @@
+"""``tensormend formats``: which files can be read and written."""
+
+from __future__ import annotations
+
+from tensormend.cli.outputs import find_missing
+from tensormend.cli.words import put
+
+__all__ = ["EXAMPLES", "formats"]
+
+EXAMPLES = ("tensormend formats",)
+
+
+def formats() -> None:
+    """List the formats of files, and what to install for those that need it."""
+    from tensormend.data.formats import FORMATS
+
+    rows = [("FORMAT", "NAMES END IN", "NEEDS")]
+    for form in FORMATS:
+        need = "" if form.extra is None else f"pip install 'tensormend[{form.extra}]'"
+        rows.append((form.name, " ".join(form.suffixes), need if find_missing(form) else ""))
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        put("  ".join(cells).rstrip() + "\n")

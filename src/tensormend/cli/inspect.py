@@ -1,0 +1,181 @@
+"""``tensormend inspect``: what is in a file, and what could be recovered."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensormend.cli import options as o
+from tensormend.cli.outputs import check_source
+from tensormend.cli.settings import given, short_warnings
+from tensormend.cli.words import count, duration, memory, say, show, show_json, times
+
+if TYPE_CHECKING:
+    from tensormend import Inspection
+
+__all__ = ["EXAMPLES", "inspect"]
+
+HOLDOUT = 0.1  # of the entries, for a verdict that does not rest on what the fit has seen
+UNSURE = (0.5, 3)  # measured times by the estimate for each fold, where not too short to tell
+
+EXAMPLES = (
+    "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
+    "tensormend inspect speeds.npy",
+    "tensormend inspect speeds.npy --missing 0 --seconds 0 --json",
+)
+
+
+def inspect(
+    source: o.Source,
+    variable: o.Variable = None,
+    modes: o.Modes = None,
+    missing: o.Missing = None,
+    mask: o.Mask = None,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time to try ranks in; 0 for none.")
+    ] = 3.0,
+    memory_limit: o.MemoryLimit = None,
+    threads: o.Threads = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Show what a file holds, how it is missing, and what could be recovered from it.
+
+    Ranks are tried for a few seconds on held-out entries, which suggests one. The time and memory
+    of a run are estimates.
+    """
+    check_source(source)
+    where = given(variable=variable, modes=modes, missing=missing, mask=mask)
+    with short_warnings(say):
+        import tensormend as tm
+
+        data = tm.load(source, **where, **given(memory_limit=memory_limit))
+        found = tm.inspect(data, seconds=seconds, threads=threads, rng=seed)
+    is_whole = found.n_known == math.prod(found.shape)
+    command = None if is_whole else _suggest(source, where)
+    if json:
+        show_json(_make_record(found, source, command))
+    else:
+        show(_describe(found, source, data.name, command))
+
+
+def _suggest(source: Path, where: dict[str, Any]) -> str:
+    """Write the command that completes the file."""
+    name = str(source)
+    words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
+    for name, value in where.items():
+        words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
+    return shlex.join([*words, "-o", f"filled{''.join(source.suffixes[-1:])}"])
+
+
+def _describe(
+    found: Inspection, source: Path, quantity: str, command: str | None
+) -> Iterator[tuple[str, str]]:
+    values = found.values
+    yield "file", f"{source}{f', {quantity}' if quantity else ''}"
+    yield "shape", f"{times(found.shape)}, {found.dtype}"
+    yield "known", f"{found.n_known} entries, {100 * found.known_share:.3g}%"
+    yield (
+        "values",
+        (
+            f"{values.least:.4g} to {values.largest:.4g}, mean {values.mean:.4g}, "
+            f"standard deviation {values.deviation:.4g}"
+        ),
+    )
+    yield "missing", _describe_pattern(found)
+    for k, mode in enumerate(found.modes):
+        text = (
+            f"{count(mode.size, 'slice')}, {100 * mode.least:.3g} to {100 * mode.most:.3g}% known"
+        )
+        if mode.n_unseen_fibres:
+            text += f", {count(mode.n_unseen_fibres, 'fibre')} without data"
+        yield (f"mode {k}", text if mode.name == f"mode {k}" else f"{mode.name}: {text}")
+        if mode.n_unseen:
+            slices = count(mode.size, "slice")
+            yield "", f"nothing is known at {mode.unseen} ({mode.n_unseen} of {slices})"
+    yield from _describe_ranks(found)
+    if command is None:
+        yield "complete", "nothing is to be filled; if some values stand for unknown entries, say"
+        yield "", "which with --missing or --mask"
+        return
+    yield "cost", f"about {memory(found.cost.bytes)} of memory; {_describe_time(found)}"
+    yield "complete", command
+    if found.best_rank is not None:
+        yield "or faster", f"{command} --rank {_join(found.best_rank.rank)} --holdout {HOLDOUT}"
+
+
+def _describe_time(found: Inspection) -> str:
+    """Say between what times a run should end, by an estimate for every fold."""
+    least, most = (factor * found.n_folds * found.cost.seconds for factor in UNSURE)
+    if most < 1:
+        return "very roughly, under a second"
+    first = "under a second" if least < 1 else duration(least)
+    return f"very roughly, {first} to {duration(most)}"
+
+
+def _describe_pattern(found: Inspection) -> str:
+    if found.n_known == math.prod(found.shape):
+        return "nothing"
+    pattern = found.pattern
+    if pattern.mode is None:
+        return "single entries, as far as one can see"
+    name = found.modes[pattern.mode].name
+    return f"whole fibres along {name}, which hold {pattern.share:.0%} of the holes"
+
+
+def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
+    """Say what could be recovered, and by which trials a rank is suggested."""
+    if not found.ranks:
+        yield "recoverable", "nothing by rank: fewer than two entries per unknown even at rank 1"
+        return
+    largest = found.ranks[-1]
+    yield (
+        "recoverable",
+        (
+            f"ranks up to about {_join(largest.rank)}, which leaves {largest.entries_each:.2g} "
+            "entries per unknown; two are the least for a plain fit"
+        ),
+    )
+    tried = [trial for trial in found.ranks if not math.isnan(trial.error)]
+    if found.best_rank is None or not tried:
+        yield "rank", "none was tried; auto chooses"
+        return
+    best = found.best_rank
+    yield (
+        "rank",
+        f"{_join(best.rank)} erred by {100 * best.error:.3g}% of the size of the values on a tenth "
+        "of the entries, held out, and no larger one by clearly less; tried in "
+        f"{duration(found.seconds)}:",
+    )
+    yield "", "; ".join(f"{_join(trial.rank)}: {100 * trial.error:.3g}%" for trial in tried)
+
+
+def _join(rank: tuple[int, ...]) -> str:
+    return str(rank[0]) if len(set(rank)) == 1 else ",".join(map(str, rank))
+
+
+def _make_record(found: Inspection, source: Path, command: str | None) -> dict[str, Any]:
+    best, cost = found.best_rank, found.cost
+    return {
+        "input": str(source),
+        "shape": found.shape,
+        "dtype": found.dtype,
+        "n_known": found.n_known,
+        "known_share": found.known_share,
+        "values": asdict(found.values),
+        "pattern": asdict(found.pattern),
+        "modes": [asdict(mode) for mode in found.modes],
+        "ranks": [asdict(trial) for trial in found.ranks],
+        "largest_rank": found.largest_rank,
+        "best_rank": None if best is None else best.rank,
+        "memory": cost.bytes,
+        "seconds": cost.seconds,
+        "n_folds": found.n_folds,
+        "command": command,
+    }

@@ -1,0 +1,223 @@
+"""The files of a run: checked before any work, written whole, never over others unasked."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensormend.cli.words import memory
+
+if TYPE_CHECKING:
+    from tensormend import Completion, TensorData
+    from tensormend.data.formats.base import Format
+
+__all__ = ["Outputs", "check_format", "check_output", "check_source", "find_missing", "make_folder"]
+
+FOLDER = ".zarr"  # the one format whose files are folders
+SMALL = 100_000  # entries that are written at once to try a format
+EDGE = 8  # places that are kept of a mode where there are more, or one more: sizes stay odd or even
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where to write what.
+
+    Attributes
+    ----------
+    data : the completed data
+    model : the Tucker model, an ``.npz`` file
+    report : the page, an ``.html`` file
+    model_only : write the model everywhere, also where data are known
+    force : take the place of files that are there
+    """
+
+    data: Path | None
+    model: Path | None
+    report: Path | None
+    model_only: bool = False
+    force: bool = False
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """What will be written, by kind."""
+        named = {"data": self.data, "model": self.model, "report": self.report}
+        return {kind: path for kind, path in named.items() if path is not None}
+
+    def check(self, *sources: Path | None) -> None:
+        """Refuse what could not be written in the end, or would replace what is read."""
+        from tensormend.errors import InputError
+
+        if not self.paths:
+            raise InputError(
+                "there must be something to write, got none of -o, --model and --report; "
+                "for example -o filled.npy"
+            )
+        if len({path.resolve() for path in self.paths.values()}) < len(self.paths):
+            raise InputError("-o, --model and --report must be different files, got one name twice")
+        for kind, end in (("model", ".npz"), ("report", ".html")):
+            path = self.paths.get(kind)
+            if path is not None and path.suffix.lower() != end:
+                raise InputError(f"--{kind} must be a file whose name ends in {end}, got {path}")
+        if self.data is not None:
+            check_format(self.data)
+        read = {source.resolve() for source in sources if source is not None}
+        for path in self.paths.values():
+            if path.resolve() in read:
+                raise InputError(f"an output must be another file than the data, got {path}")
+            check_output(path, force=self.force)
+
+    def check_size(self, data: TensorData, limit: float | None) -> None:
+        """Refuse to complete what would be too large to write out."""
+        import math
+
+        import tensormend as tm
+
+        limit = tm.algebra.DEFAULT_MEMORY_LIMIT if limit is None else limit
+        dtype = data.values.dtype
+        needed = math.prod(data.shape) * (dtype.itemsize if dtype.kind in "fc" else 8)
+        if self.data is not None and needed > limit:
+            raise tm.errors.MemoryLimitError(
+                f"the completed data would take {memory(needed)}, above the limit of "
+                f"{memory(limit)}; raise --memory-limit, or take --model FILE.npz in place of -o"
+            )
+
+    def check_content(self, data: TensorData, source: Path) -> None:
+        """Refuse to fill what is whole, and what the format of the output could not hold."""
+        import math
+
+        from tensormend.errors import InputError
+
+        if self.data is None:
+            return
+        if data.n_known == math.prod(data.shape) and not self.model_only:
+            raise InputError(
+                f"{source} must have unknown entries to fill, got {data.n_known} that are all "
+                "known; if some values stand for unknown ones, say which with --missing or --mask, "
+                "or take --model-only to have the model in their place"
+            )
+        _try_format(self.data, data)
+
+    def write(self, result: Completion, *, limit: float | None, source: str, code: str) -> None:
+        """Write all of them, the completed data first."""
+        import tensormend as tm
+
+        if self.data is not None:
+            room: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
+            whole = result.filled(keep_observed=not self.model_only, **room)
+            tm.save(self.data, whole, overwrite=self.force)
+        if self.model is not None:
+            from tensormend.core.storage import save_arrays
+
+            fitted = {f"fitted.{key}": part for key, part in result.fitted.as_arrays().items()}
+            save_arrays(self.model, "Tucker tensor", {**result.x.as_arrays(), **fitted})
+        if self.report is not None:
+            from tensormend.completion.report import write_report
+
+            write_report(self.report, result, source=source, code=code, overwrite=self.force)
+
+
+def _try_format(path: Path, data: TensorData) -> None:
+    """Write data of the same kind, in their size or smaller, to a file that does not stay."""
+    import math
+    import tempfile
+
+    import numpy as np
+
+    import tensormend as tm
+
+    is_small = math.prod(data.shape) <= SMALL
+    shape = tuple(n if is_small or n <= 2 * EDGE else EDGE + n % 2 for n in data.shape)
+    _, values = data.entries()
+    dtype = values.dtype if values.dtype.kind in "fc" else np.dtype(np.float64)
+    block = np.full(shape, values[0], dtype)
+    block.flat[:2] = values.min(), values.max()
+    sample = tm.TensorData(
+        block,
+        names=data.names,
+        labels=tuple(
+            None if labels is None else labels[:n]
+            for labels, n in zip(data.labels, shape, strict=True)
+        ),
+        name=data.name,
+        attributes=data.attributes,
+        details=data.details,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        try:
+            tm.save(trial, sample)
+        except tm.errors.InputError as error:
+            raise tm.errors.InputError(str(error).replace(str(trial), str(path))) from error
+        except OSError:  # no room for a trial, which is no reason to end the run
+            return
+
+
+def check_source(path: Path) -> None:
+    """Check that there is a file to read, of a format that can be read here."""
+    from tensormend.errors import InputError
+
+    if not path.exists():
+        raise InputError(f"{path} must be a file that exists; check the name")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} must be a file that may be read; check its permissions")
+    check_format(path)
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Check that a file can be written."""
+    from tensormend.errors import InputError
+
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"the folder of {path} does not exist; create {path.parent} first")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise InputError(f"the folder of {path} cannot be written to; choose another")
+    if path.exists() and not force:
+        raise InputError(f"{path} is there already; choose another name, or --force to replace it")
+    if path.is_dir() and path.suffix.lower() != FOLDER:
+        raise InputError(f"{path} must be a file, got the name of a folder; choose another name")
+
+
+def check_format(path: Path) -> None:
+    """Check that there is a format of that name, and that what it needs is installed."""
+    from tensormend.data.formats import find_format
+    from tensormend.errors import MissingDependencyError
+
+    form = find_format(path)
+    missing = find_missing(form)
+    if missing:
+        raise MissingDependencyError(
+            f"{path} needs {' and '.join(missing)}, which is not installed; pip install "
+            f"'tensormend[{form.extra}]'"
+        )
+
+
+def find_missing(form: Format) -> list[str]:
+    """Name the packages that the extra of a format asks for and that are not there."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    missing = []
+    for line in requires("tensormend") or ():
+        need, _, condition = line.partition(";")
+        if form.extra and re.search(rf"""extra *== *["']{form.extra}["']""", condition):
+            package = re.split(r"[\s<>=!~\[(]", need.strip())[0]
+            try:
+                version(package)
+            except PackageNotFoundError:
+                missing.append(package)
+    return missing
+
+
+def make_folder(folder: Path) -> Path:
+    """Make the folder that a command writes to."""
+    from tensormend.errors import InputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--out must be a folder that can be written to, got {folder} ({error.strerror})"
+        ) from error
+    return folder

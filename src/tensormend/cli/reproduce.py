@@ -1,0 +1,93 @@
+"""``tensormend reproduce``: run the experiments of the paper and draw their figures."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tensormend.cli.exits import DEFECT, STOPPED
+from tensormend.cli.outputs import make_folder
+from tensormend.cli.words import put, say
+
+__all__ = ["EXAMPLES", "reproduce"]
+
+EXAMPLES = (
+    "tensormend reproduce table1",
+    "tensormend reproduce table1 --redraw --write page.md",
+)
+Name = Literal["phase", "noise", "lead", "condition", "comparison", "table1", "theorems", "all"]
+SHOWN_FAILURES = 5
+
+
+def reproduce(
+    name: Annotated[
+        Name,
+        typer.Argument(
+            metavar="NAME",
+            help="phase, noise, lead, condition, comparison, table1, theorems, or all.",
+        ),
+    ],
+    scale: Annotated[
+        Literal["smoke", "paper"],
+        typer.Option(metavar="SCALE", help="smoke: minutes at small sizes. paper: the paper's."),
+    ] = "smoke",
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
+        "reproduction-output"
+    ),
+    redraw: Annotated[
+        bool,
+        typer.Option("--redraw", help="Draw from the records that are there, run nothing."),
+    ] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the page on all experiments from the records."),
+    ] = None,
+) -> None:
+    """Run the experiments of the paper and draw their figures.
+
+    Results are kept as JSON lines, from which the figures are drawn. A run that was interrupted
+    goes on where it stopped.
+    """
+    from tensormend.plotting import require_matplotlib
+    from tensormend.research.experiments.catalogue import EXPERIMENTS
+    from tensormend.research.experiments.report import write_report
+    from tensormend.research.experiments.runner import load_records, run_experiment
+    from tensormend.research.figures.reproduction import save_reproduction
+
+    require_matplotlib()  # before the work, not after it
+    folder = make_folder(out)
+    failures: list[str] = []
+    for each in EXPERIMENTS if name == "all" else (name,):
+        if not redraw:
+            try:
+                summary = run_experiment(EXPERIMENTS[each], scale, folder, stream=sys.stderr)
+            except KeyboardInterrupt:
+                sys.stderr.write("\n")
+                say("stopped; the same command goes on from here")
+                raise typer.Exit(STOPPED + signal.SIGINT) from None
+            failures += summary.failures
+            put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
+        records = load_records(each, scale, folder)
+        if not records:
+            put(f"{each}: no records of scale {scale} in {folder}\n")
+            continue
+        for path in save_reproduction(each, records, folder):
+            put(f"{each}: {path}\n")
+    if write is not None:
+        write_report(write, folder, scale)
+        put(f"page: {write}\n")
+    _tell_failures(failures, folder)
+    raise typer.Exit(DEFECT if failures else 0)
+
+
+def _tell_failures(failures: Sequence[str], folder: Path) -> None:
+    for failure in failures[:SHOWN_FAILURES]:
+        say(f"failed: {failure}")
+    if len(failures) > SHOWN_FAILURES:
+        rest = len(failures) - SHOWN_FAILURES
+        say(f"{rest} more failed; the records in {folder} name them")

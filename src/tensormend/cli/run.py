@@ -1,0 +1,142 @@
+"""A run of ``complete``: read, fill, write, and what came of it."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensormend.cli.exits import HOPELESS, STOPPED
+from tensormend.cli.outputs import Outputs, check_source
+from tensormend.cli.progress import follow
+from tensormend.cli.settings import check_checkpoint, find_mode, given, short_warnings, write_code
+from tensormend.cli.signals import Signals
+from tensormend.cli.summary import describe, make_record
+from tensormend.cli.words import say, show, show_json
+
+if TYPE_CHECKING:
+    from tensormend import Completion, Moment
+
+__all__ = ["Outcome", "Run"]
+
+SIGNAL_NAMES = {signal.SIGINT: "Ctrl-C (SIGINT)", signal.SIGTERM: "SIGTERM"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was asked for.
+
+    Attributes
+    ----------
+    source : the file with holes
+    where : options of `load`
+    rank, settings : of `complete`; modes of ``center`` and ``scale`` still as they were typed
+    outputs : files to write
+    checkpoint : folder to keep the run in
+    """
+
+    source: Path
+    where: dict[str, Any]
+    rank: Any
+    settings: dict[str, Any]
+    outputs: Outputs
+    checkpoint: Path | None = None
+
+    def fill(self, *, resume: bool, quiet: bool) -> Outcome:
+        """Check everything, read the file, fill its holes, write what was asked for."""
+        check_source(self.source)
+        self.outputs.check(self.source, self.where.get("mask"))
+        remark = check_checkpoint(self.checkpoint, resume=resume)
+        limit, room = self.settings.get("max_seconds"), self.settings.get("memory_limit")
+        with (
+            follow(quiet=quiet, limit=limit) as view,
+            Signals(view.note) as signals,
+            short_warnings(view.note) as warnings,
+        ):
+            import tensormend as tm
+
+            if remark:
+                view.note(remark)
+            view.begin(f"reading {self.source.name}")
+            data = tm.load(self.source, **self.where, **given(memory_limit=room))
+            self.outputs.check_size(data, room)
+            self.outputs.check_content(data, self.source)
+            settings = self._name_modes(data.names)
+            code = write_code(self.source, self.where, self.rank, settings, self.outputs)
+
+            n_iter = 0
+
+            def watch(moment: Moment) -> bool:
+                nonlocal n_iter
+                n_iter = moment.n_iter
+                view.show(moment)
+                return signals.caught is not None
+
+            with signals.deferred():
+                result = tm.complete(
+                    data,
+                    self.rank,
+                    progress=watch,
+                    checkpoint=self.checkpoint,
+                    resume=resume,
+                    **settings,
+                )
+                view.begin("judging and writing")
+                self.outputs.write(result, limit=room, source=self.source.name, code=code)
+        return Outcome(
+            self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
+        )
+
+    def _name_modes(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return the settings with modes as numbers."""
+        settings = dict(self.settings)
+        if "scale" in settings:
+            settings["scale"] = find_mode(settings["scale"], names)
+        if isinstance(settings.get("center"), tuple):
+            settings["center"] = tuple(find_mode(mode, names) for mode in settings["center"])
+        return settings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run; ``n_iter`` counts the iterations of all its fits."""
+
+    run: Run
+    result: Completion
+    n_iter: int
+    caught: signal.Signals | None
+    warnings: tuple[str, ...]
+    code: str
+
+    def tell(self, *, json: bool, quiet: bool) -> None:
+        """Print a summary or a record, and how to go on with a run that was stopped."""
+        run, paths = self.run, self.run.outputs.paths
+        stopped = None if self.caught is None else self.caught.name
+        if json:
+            show_json(
+                make_record(
+                    self.result,
+                    run.source,
+                    paths,
+                    n_iter=self.n_iter,
+                    stopped=stopped,
+                    checkpoint=run.checkpoint,
+                    warnings=self.warnings,
+                    code=self.code,
+                )
+            )
+        elif not quiet:
+            show(describe(self.result, run.source, paths, self.n_iter, stopped))
+        if self.caught is not None and not quiet:
+            how = "a run with --checkpoint FOLDER can go on later"
+            if run.checkpoint is not None:
+                how = "the same command with --resume --force goes on from there"
+            say(f"stopped by {SIGNAL_NAMES[self.caught]}; the best result so far is written; {how}")
+
+    def exit_code(self, *, strict: bool) -> int:
+        """Return the exit code."""
+        if self.caught is not None:
+            return STOPPED + self.caught
+        is_hopeless = self.result.trust.verdict.name == "HOPELESS"
+        return HOPELESS if strict and is_hopeless else 0

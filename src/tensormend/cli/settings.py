@@ -1,0 +1,130 @@
+"""What a user asked for, in the terms of the library, and as the code that asks the same of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tensormend.cli.outputs import Outputs
+from tensormend.cli.words import with_options
+
+__all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
+
+DEFAULTS: dict[str, Any] = {"method": "auto", "center": "auto", "log": False}
+NOT_OF_THE_ANSWER = ("threads", "memory_limit", "save_every")
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """Return the settings that say something.
+
+    >>> given(method="auto", center=False, tol=None, rng=0)
+    {'center': False, 'rng': 0}
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if value is not None and not (name in DEFAULTS and value is DEFAULTS[name])
+    }
+
+
+def find_mode(mode: str, names: Sequence[str]) -> int:
+    """Find a mode by its name or number.
+
+    >>> find_mode("year", ("city", "year")), find_mode("0", ("city", "year"))
+    (1, 0)
+    """
+    from tensormend.errors import InputError
+
+    if mode in names:
+        return list(names).index(mode)
+    if mode.isdecimal() and int(mode) < len(names):
+        return int(mode)
+    raise InputError(
+        f"a mode is one of {', '.join(names)}, or a number from 0 to {len(names) - 1}, got {mode!r}"
+    )
+
+
+def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
+    """Refuse a folder that cannot be used; say so where a run to resume has not begun yet.
+
+    A run that was killed before its first checkpoint begins anew, so that a script may always
+    ask to resume.
+    """
+    from tensormend.errors import InputError
+
+    if folder is None:
+        if resume:
+            raise InputError("--resume needs --checkpoint, the folder to go on from, got none")
+        return ""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--checkpoint must be a folder, got {folder}, which is a file")
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"the folder of {folder} does not exist; create {folder.parent} first")
+    is_empty = not folder.exists() or not any(folder.iterdir())
+    if not is_empty and not resume:
+        raise InputError(
+            f"--checkpoint must be a new or empty folder, got {folder}, which holds files; "
+            "--resume to go on from them, or choose another"
+        )
+    return f"there is no checkpoint in {folder} yet; the run begins" if is_empty and resume else ""
+
+
+@contextmanager
+def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
+    """Pass the warnings of the package on as sentences, once each, and leave others out."""
+    import warnings
+
+    from tensormend.errors import TensormendWarning
+
+    told: list[str] = []
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = with_options(" ".join(str(message).split()))
+        if text not in told:
+            told.append(text)
+            note(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", TensormendWarning)
+        warnings.showwarning = tell
+        yield told
+
+
+def write_code(
+    source: Path,
+    where: Mapping[str, Any],
+    rank: Any,
+    settings: Mapping[str, Any],
+    outputs: Outputs,
+) -> str:
+    """Write the Python code that does the same as a call of the command.
+
+    >>> outputs = Outputs(Path("b.npy"), None, None)
+    >>> print(write_code(Path("a.npy"), {"missing": 0.0}, 3, {"rng": 0}, outputs))
+    import tensormend as tm
+    <BLANKLINE>
+    data = tm.load('a.npy', missing=0.0)
+    result = tm.complete(data, rank=3, rng=0)
+    tm.save('b.npy', result.data)
+    """
+    lines = [
+        "import tensormend as tm",
+        "",
+        f"data = {_call('tm.load', str(source), where)}",
+        f"result = {_call('tm.complete', None, {'rank': rank, **settings})}",
+    ]
+    if outputs.data is not None:
+        what = "model" if outputs.model_only else "data"
+        lines.append(f"tm.save({str(outputs.data)!r}, result.{what})")
+    return "\n".join(lines)
+
+
+def _call(name: str, first: str | None, settings: Mapping[str, Any]) -> str:
+    words = ["data" if first is None else repr(first)]
+    for key, value in settings.items():
+        if key not in NOT_OF_THE_ANSWER:
+            words.append(f"{key}={str(value)!r}" if isinstance(value, Path) else f"{key}={value!r}")
+    return f"{name}({', '.join(words)})"

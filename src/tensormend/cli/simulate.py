@@ -1,0 +1,124 @@
+"""``tensormend simulate``: write a random low-rank tensor with holes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tensormend.cli import options as o
+from tensormend.cli.outputs import check_format, check_output
+from tensormend.cli.parse import parse_rank, parse_sizes
+from tensormend.cli.words import memory, show, times
+
+if TYPE_CHECKING:
+    from tensormend import TensorData, Tucker
+
+__all__ = ["EXAMPLES", "simulate"]
+
+EXAMPLES = (
+    "tensormend simulate small.npy --shape 20,30,40 --rank 2,3,3",
+    "tensormend simulate noisy.npz --ratio 0.5 --noise 0.1 --truth truth.npy --seed 7",
+    "tensormend simulate gaps.npy --pattern fibres --mode 1 --ratio 0.6 --force",
+)
+
+
+def simulate(
+    out: o.Target,
+    shape: Annotated[
+        Any, typer.Option(parser=parse_sizes, metavar="A,B,C", help="Size of every mode.")
+    ] = "30,30,30",
+    rank: Annotated[
+        Any, typer.Option(parser=parse_rank, metavar="RANK", help="One number, or one per mode.")
+    ] = "3",
+    ratio: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the entries that are known.")
+    ] = 0.3,
+    noise: Annotated[
+        float,
+        typer.Option(
+            metavar="SIGMA", help="Standard deviation of the noise; that of the values is 1."
+        ),
+    ] = 0.0,
+    pattern: Annotated[
+        Literal["entries", "fibres"],
+        typer.Option(metavar="KIND", help="What is missing: single entries, or whole fibres."),
+    ] = "entries",
+    mode: Annotated[
+        int, typer.Option(metavar="N", help="Mode along which whole fibres are missing.")
+    ] = 0,
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the tensor itself, whole and without noise."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all randomness.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace files that are there.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Write a random tensor of low rank with holes, to try things on.
+
+    Its factors are uniformly random, and its values have standard deviation 1.
+    """
+    paths = [out] if truth is None else [out, truth]
+    if truth is not None and truth.resolve() == out.resolve():
+        raise typer.BadParameter(f"OUT and --truth must be different files, got {out} twice")
+    for path in paths:
+        check_format(path)
+        check_output(path, force=force)
+    import tensormend as tm
+
+    tensor = _draw(shape, rank, noise, seed)
+    data = _observe(tensor, ratio, noise, mode if pattern == "fibres" else None, seed)
+    if truth is not None:
+        tm.save(truth, tensor.dense(), overwrite=force)
+    tm.save(out, data, overwrite=force)
+    if not quiet:
+        share = data.n_known / math.prod(tensor.shape)
+        show(
+            [
+                ("tensor", f"{times(tensor.shape)}, rank {times(tensor.rank)}, noise {noise:g}"),
+                ("known", f"{data.n_known} entries, {100 * share:.3g}%"),
+                *(("written", f"{path} ({memory(_size(path))})") for path in paths),
+            ]
+        )
+
+
+def _draw(shape: tuple[int, ...], rank: Any, noise: float, seed: int) -> Tucker:
+    """Draw a tensor whose values have mean square 1."""
+    import tensormend as tm
+
+    if rank == "auto":
+        raise tm.errors.InputError("--rank must be one number or one per mode, got auto")
+    if not 0 <= noise < math.inf:
+        raise tm.errors.InputError(f"--noise must be 0 or more, got {noise}")
+    if seed < 0:
+        raise tm.errors.InputError(f"--seed must be 0 or more, got {seed}")
+    tensor = tm.simulate.random_tucker(shape, rank, rng=seed)
+    return tensor * (math.sqrt(math.prod(tensor.shape)) / tensor.norm())
+
+
+def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed: int) -> TensorData:
+    """Take entries, or whole fibres along a mode, and add noise to them."""
+    import tensormend as tm
+
+    if mode is None:
+        places = tm.simulate.sample_indices(tensor.shape, ratio, rng=seed + 1)
+    else:
+        places = tm.simulate.sample_fibres(tensor.shape, ratio, mode, rng=seed + 1)
+    values = tensor.entries(places)
+    if noise:
+        values = tm.simulate.add_noise(values, noise, rng=seed + 2)
+    data = tm.TensorData(values, indices=places, sizes=tensor.shape)
+    if math.prod(tensor.shape) * values.itemsize > tm.algebra.DEFAULT_MEMORY_LIMIT:
+        return data
+    return tm.TensorData(data.dense())
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
+    return path.stat().st_size

@@ -1,0 +1,107 @@
+"""What a run came to: rows for people, a record for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensormend.cli.words import count, duration, times
+
+if TYPE_CHECKING:
+    from tensormend import Completion, Trust
+
+__all__ = ["describe", "make_record"]
+
+
+def describe(
+    result: Completion,
+    source: Path,
+    written: Mapping[str, Path],
+    n_iter: int,
+    stopped: str | None,
+) -> Iterator[tuple[str, str]]:
+    """Yield labelled rows: verdict, error, model, time and files."""
+    known, trust = result.known, result.trust
+    share = len(known.values) / math.prod(known.shape)
+    yield "data", f"{source}, {times(known.shape)}, {100 * share:.3g}% of the entries known"
+    yield "verdict", f"{trust.verdict.name.replace('_', ' ').capitalize()}. {trust.verdict.value}"
+    for reason in trust.reasons:
+        yield "", f"- {reason}"
+    yield from _describe_error(trust)
+    if trust.remark:
+        yield "mind", trust.remark
+    yield (
+        "model",
+        result.notes[0] if result.path else f"Rank {times(result.x.rank)}, {result.method}.",
+    )
+    if not result.fitted.is_identity:
+        yield "before fit", result.fitted.describe()
+    ended = f"Stopped by {stopped}." if stopped else _describe_end(result)
+    yield "run", f"{count(n_iter, 'iteration')}, {duration(result.seconds)}. {ended}"
+    for kind, path in written.items():
+        yield "written", f"{path} ({kind})"
+
+
+def _describe_end(result: Completion) -> str:
+    """Say how a run ended, after a search in words that are not of its last fit alone."""
+    if result.path and result.success:
+        return "The search and the last fit came to their end."
+    return result.message
+
+
+def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
+    size = f"{trust.rmse:.4g} ± {trust.standard_error:.2g}"
+    part = f"{100 * trust.relative_error:.3g}% of the size of the values"
+    if trust.seen:
+        yield "error", f"{size} on known entries that the fit saw ({part}); expect more elsewhere"
+        yield "", "--holdout 0.1 measures it on entries that the fit does not see"
+    else:
+        yield "error", f"{size} expected, {part}, by {trust.n_held} held-out entries"
+    yield "means", f"{trust.baseline_rmse:.4g} would be the error of {trust.baseline}"
+
+
+def make_record(
+    result: Completion,
+    source: Path,
+    written: Mapping[str, Path],
+    *,
+    n_iter: int,
+    stopped: str | None,
+    checkpoint: Path | None,
+    warnings: Sequence[str],
+    code: str,
+) -> dict[str, Any]:
+    """Return the same, and more, as plain values by name."""
+    known, trust = result.known, result.trust
+    return {
+        "input": str(source),
+        "shape": known.shape,
+        "n_known": len(known.values),
+        "known_share": len(known.values) / math.prod(known.shape),
+        "verdict": trust.verdict.name,
+        "reasons": trust.reasons,
+        "error": trust.rmse,
+        "standard_error": trust.standard_error,
+        "relative_error": trust.relative_error,
+        "baseline": trust.baseline,
+        "baseline_error": trust.baseline_rmse,
+        "n_held": trust.n_held,
+        "seen": trust.seen,
+        "noise": trust.noise,
+        "degrees_of_freedom": trust.degrees_of_freedom,
+        "method": result.method,
+        "rank": result.x.rank,
+        "preprocessing": result.fitted.describe(),
+        "status": result.status.name,
+        "message": result.message,
+        "notes": result.notes,
+        "n_iter": n_iter,
+        "seconds": result.seconds,
+        "stopped": stopped,
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+        "written": {kind: str(path) for kind, path in written.items()},
+        "warnings": list(warnings),
+        "code": code,
+    }

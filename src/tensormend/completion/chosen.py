@@ -1,0 +1,213 @@
+"""Fitting a model that was chosen on held-out entries."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensormend.completion.cost import Cost, dense_cost, estimate_cost
+from tensormend.completion.result import Completion, Judged
+from tensormend.completion.run import KnownSampling, Run
+from tensormend.completion.selection import (
+    DENSE_COPIES,
+    PLAIN,
+    Choice,
+    Entries,
+    generous_rank,
+    iteration_seconds,
+    make_problem,
+    works_densely,
+)
+from tensormend.completion.validation import MAX_FOLDS
+from tensormend.core.tucker import Tucker
+from tensormend.data.observations import Kind, Known
+from tensormend.errors import InputError
+from tensormend.recovery.entry import recover, warn_about_unseen
+from tensormend.recovery.loop import solve
+from tensormend.recovery.result import Result, Row, Status, Trace
+from tensormend.recovery.solvers.shrink import effective_freedom
+from tensormend.recovery.stopping import Stop
+
+__all__ = ["SEARCH_SHARE", "check_search", "fit_choice", "search_cost"]
+
+SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
+FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
+N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
+FOLD_BYTES = 40  # of an entry, in the set-up of a fold
+SEARCHES = ("auto", "shrink", "rank")
+
+
+def search_cost(known: Known, threads: int | None) -> Cost:
+    """Cost of the path of shrinkage, which takes more than ranks do."""
+    size, dtype = len(known.values), known.values.dtype
+    is_dense = works_densely(known.shape, size, dtype)
+    seconds = iteration_seconds(known.shape, size)[0 if is_dense else 1]
+    rank = (1,) * len(known.shape) if is_dense else generous_rank(known.shape, size)
+    cost = estimate_cost(known.shape, rank, size, dtype, threads=threads)
+    whole = dense_cost(known.shape, dtype, copies=DENSE_COPIES if is_dense else 0)
+    folds = MAX_FOLDS * size * FOLD_BYTES
+    return replace(
+        cost,
+        bytes=cost.bytes + whole.bytes + folds,
+        work=1e9 * N_ITERATIONS * seconds,
+        advice="take a part of the data, give them in single precision, or give a rank",
+    )
+
+
+def check_search(
+    rank: str, method: Any, holdout: Any, max_seconds: Any, options: dict[str, Any]
+) -> float:
+    """Refuse what does not go with a search, and return the share to hold out."""
+    if rank != "auto":
+        raise InputError(f"rank must be 'auto', one int or one per mode, got {rank!r}")
+    if method not in SEARCHES:
+        raise InputError(
+            f"with rank='auto' the method must be one of {', '.join(SEARCHES)}, got {method!r}; "
+            "give a rank to choose another method"
+        )
+    if options:
+        raise InputError(
+            f"{', '.join(sorted(options))} needs a rank; give one, or leave the option out"
+        )
+    is_number = isinstance(max_seconds, int | float | np.number)
+    if max_seconds is not None and not (is_number and max_seconds > 0):
+        raise InputError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    share = 0.1 if holdout is None else holdout
+    if not isinstance(share, float | np.floating) or not 0 < share <= 0.5:
+        raise InputError(
+            "with rank='auto' holdout must be a share of the known entries, above 0 and at most "
+            f"0.5, got {holdout!r}"
+        )
+    return float(share)
+
+
+def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
+    """Fit the chosen model to all entries, from the fit that was judged."""
+    known, trial = run.known, choice.trial
+    modes = False if trial.center is None else trial.center
+    preprocessing = replace(run.preprocessing, center=modes)
+    fitted = preprocessing.fit(known.indices, known.values, known.shape)
+    values = fitted.apply(known.indices, known.values)
+    if not values.any():
+        result, freedom = _nothing_to_fit(choice.x), 0.0
+    elif trial.method == "shrink":
+        result, freedom = _fit_shrunken(
+            run, choice, Entries(known.indices, values, known.shape), limit
+        )
+    else:
+        sampling = KnownSampling(known, known.indices, dtype=values.dtype, threads=run.threads)
+        result = recover(
+            sampling,
+            values,
+            trial.rank,
+            start=choice.x,
+            tol=1e-9,
+            max_seconds=_time_for_fit(run, limit),
+            callback=run.looks_on(f"rank {trial.rank}"),
+            checkpoint=run.part.checkpoint(),
+            resume=run.part.resume,
+        )
+        freedom = float(result.x.n_parameters)
+    judged = Judged(
+        choice.held,
+        choice.predicted,
+        freedom,
+        choice.groups,
+        choice.folds,
+        shrunken=trial.method == "shrink",
+    )
+    return Completion.from_result(
+        replace(
+            result,
+            seconds=time.perf_counter() - run.watch.started,
+            notes=tuple(
+                dict.fromkeys((_describe(choice, known.kind), *choice.notes, *result.notes))
+            ),
+        ),
+        known=known,
+        fitted=fitted,
+        path=choice.path,
+        chosen=trial,
+        judged=judged,
+    )
+
+
+def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> tuple[Result, float]:
+    """Shrink once more with all entries; return the fit and its degrees of freedom."""
+    trial = choice.trial
+    counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
+    unseen = [np.flatnonzero(count == 0) for count in counts]
+    warn_about_unseen(entries.shape, unseen, run.known.kind.describe, "little more than a mean")
+    problem = make_problem(entries, run.threads)
+    solver = replace(
+        PLAIN,
+        strength=trial.strength,
+        first=trial.strength,
+        rounds=FIT_ROUNDS,
+        balance=trial.balance,
+    )
+    left = _time_for_fit(run, limit)
+    run.watch.expect(solver.n_path)
+    result = solve(
+        problem,
+        solver,
+        choice.x,
+        stop=Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=left),
+        callback=run.looks_on(f"strength {trial.strength:.2g}"),
+        checkpoint=run.part.checkpoint(),
+        resume=run.part.resume,
+    )
+    left = _time_left(run, limit)
+    if left is None or left > 0:
+        return result, effective_freedom(problem, result.x, solver, run.rng)
+    # no time to estimate them: what the directions and the data allow
+    return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
+
+
+def _time_for_fit(run: Run, limit: float) -> float | None:
+    """Seconds that the last fit may take, with those it took before it was cut short."""
+    left = _time_left(run, limit)
+    return None if left is None else left + run.part.spent
+
+
+def _time_left(run: Run, limit: float) -> float | None:
+    """Seconds until the last fit must end, ``None`` without a limit."""
+    if math.isinf(limit):
+        return None
+    return max(FIT_SHARE * limit - (time.perf_counter() - run.watch.started), 0.0)
+
+
+def _nothing_to_fit(x: Tucker) -> Result:
+    """Return zero, where the means have taken everything out of the data."""
+    row = Row(0.0, 0.0, 0.0)
+    message = f"{Status.CONVERGED.value} (The data are their means.)"
+    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, Trace((row,)), "shrink")
+
+
+def _describe(choice: Choice, kind: Kind) -> str:
+    """Say what was chosen, in a sentence."""
+    trial, pattern = choice.trial, choice.pattern
+    if trial.method == "rank":
+        what = f"rank {trial.rank}"
+    else:
+        taken = "nothing" if trial.center is None else "the grand mean"
+        if trial.center:
+            names = (kind.describe(k, ())[0] for k in trial.center)
+            taken += f" and effects of {', '.join(names)}"
+        what = f"shrinkage of strength {trial.strength:.2g}"
+        for k, factor in enumerate(trial.balance or ()):
+            if factor != 1:
+                more = "stronger" if factor > 1 else "weaker"
+                what += f", {more} in {kind.describe(k, ())[0]} (x{factor:g})"
+        what += f", {taken} taken out"
+    way = "one by one"
+    if pattern.mode is not None:
+        way = f"by fibres along {kind.describe(pattern.mode, ())[0]}"
+    return (
+        f"{what}: the best of {len(choice.path)} models on {len(choice.held)} entries held out "
+        f"{way}, error {trial.error:.3g}"
+    )

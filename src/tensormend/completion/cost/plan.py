@@ -1,0 +1,223 @@
+"""A run counted through: what is held at each stage, and the work of its passes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensormend.core import kernels
+from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, gaussian
+from tensormend.core.fibres import (
+    ENTRY,
+    ENTRY_PRODUCT,
+    NODE,
+    NODE_PRODUCT,
+    SORT,
+    Fibres,
+    choose_modes,
+)
+from tensormend.core.truncate import FULL_BASIS, as_order
+from tensormend.core.tucker import degrees_of_freedom
+from tensormend.recovery.init import MANY_SAMPLES
+from tensormend.recovery.solvers.auto import EXTRA_RANKS, FEW_SAMPLES
+from tensormend.recovery.solvers.smqrgd import choose_lead
+
+__all__ = ["Plan", "measure_speed"]
+
+# Bytes of an entry: its coordinate in a mode, its place in an order. Bytes of a node: its
+# coordinate and where its children begin; and while it is found, lists that grow and are copied.
+COLUMN, PLACE, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
+FACTOR_COPIES = 13  # iterate, gradient, directions and the panels of a retraction, at a time
+# panels that have one row for every fibre of the whole tensor
+PANELS = {"sm-qrgd": 8, "sempiht": 4}
+MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL = 64, 16384, 2**28  # how the kernels cut a pass
+
+# time in the nanoseconds of the model in `fibres`, scaled to the machine by `measure_speed`
+START_PASSES = 25
+WIDE = 1.4  # of a pass, as many measure a tangent vector
+DIGIT = 2 * SORT  # of an index, to sort an entry and find its place
+FACTOR_ENTRY = 10.0  # of small dense algebra, a pass
+CACHE, MISS, WORST_MISS = 2**20, 25.0, 100.0  # a row out of cache, by doublings of the panel
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run in numbers: what is held at each stage, and how long a pass takes.
+
+    Attributes
+    ----------
+    shape, rank, size : of tensor and data
+    width : bytes of a number
+    method : name of the method
+    """
+
+    shape: tuple[int, ...]
+    rank: tuple[int, ...]
+    size: int
+    width: int
+    method: str = "auto"
+
+    @functools.cached_property
+    def modes(self) -> tuple[int, ...]:
+        """Tree order of the entries, as the method will choose it."""
+        stored = range(len(self.shape))
+        if self.method not in PANELS:
+            return choose_modes(self.shape, self.rank, self.size, stored)
+        if self.method == "sempiht":
+            lead = as_order(None, self.rank)[0]
+        else:
+            lead = choose_lead(self.shape, self.rank, self.size)
+        return (*(k for k in stored if k != lead), lead)
+
+    @functools.cached_property
+    def samples(self) -> float:
+        """Entries per degree of freedom."""
+        return self.size / degrees_of_freedom(self.shape, self.rank)
+
+    @functools.cached_property
+    def widest(self) -> tuple[int, ...]:
+        """Ranks of the restarts of ``"auto"``, where there may be any."""
+        may_restart = self.method == "auto" and 1 <= self.samples <= FEW_SAMPLES
+        extra = max(EXTRA_RANKS) if may_restart else 0
+        return tuple(min(n, r + extra) for n, r in zip(self.shape, self.rank, strict=True))
+
+    def nodes(self, modes: Sequence[int]) -> list[float]:
+        """Nodes of every level of the tree, as many as random places have."""
+        places, out = 1.0, []
+        for k in modes[:-1]:
+            places *= self.shape[k]
+            out.append(-places * math.expm1(-self.size / places))
+        return out
+
+    def tree(self, modes: Sequence[int]) -> float:
+        """Bytes of the entries in tree order, and of the permutation into it."""
+        nodes = NODE_BYTES * sum(self.nodes(modes))
+        return nodes + (COLUMN + PLACE) * self.size
+
+    def building(self, modes: Sequence[int], n_given: int) -> float:
+        """Bytes while the tree is built from columns, some of which are made for it."""
+        sorting = 2 * PLACE * self.size
+        columns = COLUMN * len(self.shape) * self.size
+        opening = PLACE * self.size + columns + OPEN_NODE * sum(self.nodes(modes))
+        return max(sorting, opening) + COLUMN * n_given * self.size
+
+    def stages(self) -> Iterator[tuple[str, float]]:
+        """Yield what is done and the bytes held meanwhile."""
+        d, values = len(self.shape), self.width * self.size
+        stored = tuple(range(d))
+        yield "while the entries are sorted", self.building(stored, d)
+        held = self.tree(stored) + values
+        if self.modes != stored:
+            yield "while the entries are arranged", held + self.building(self.modes, d - 1)
+            held += self.tree(self.modes)
+        held += values  # arranged
+        if self.is_sequential:
+            numbers = 4 * PLACE * self.nodes(self.modes)[-1]  # of the fibres, and while found
+            n_panels = 1 + (self.modes[-1] != d - 1)  # copied where its axes are not in order
+            bases = self.block_iteration
+            yield "while the start is computed", held + numbers + n_panels * self.panel + bases
+        else:
+            others = [(*(j for j in stored if j != k), k) for k in stored if k != self.modes[-1]]
+            for modes in others:
+                yield "while the start is computed", held + self.building(modes, d - 1)
+                held += self.tree(modes) + values
+            yield "while the start is computed", held + self.block_iteration + self.factors(1)
+            held -= len(others) * values
+        if self.method in ("sempiht", "tiht"):
+            held += 2 * values  # residual and step
+        core = 4 * self.width * math.prod(2 * r for r in self.widest)
+        factors = self.factors(FACTOR_COPIES) + PANELS.get(self.method, 0) * self.panel
+        yield "during the iteration", held + factors + core + self.partial_sums
+
+    def factors(self, copies: int) -> float:
+        """Bytes of so many sets of factors."""
+        sizes = zip(self.shape, self.widest, strict=True)
+        return copies * self.width * sum(n * r for n, r in sizes)
+
+    @property
+    def panel(self) -> float:
+        """Bytes of a panel with one row for every fibre along the lead mode."""
+        lead = self.modes[-1]
+        return self.width * math.prod(self.shape) / self.shape[lead] * self.rank[lead]
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the entries are needed in one order only; otherwise along every mode."""
+        if self.method == "tiht":
+            return False
+        is_small = self.panel <= min(DEFAULT_MEMORY_LIMIT / 8, 4 * self.width * self.size)
+        return is_small and self.samples >= MANY_SAMPLES
+
+    @property
+    def block_iteration(self) -> float:
+        """Bytes of the bases that the start finds eigenvectors in, and of a pass over them."""
+        most = 0.0
+        for n, r in zip(self.shape, self.widest, strict=True):
+            block = min(n, r + max(3, r // 2))
+            limit = n if n <= FULL_BASIS else min(n, 4 * block)
+            bases = self.width * n * (3 * limit + 4 * block)
+            most = max(most, bases + self.chunk_sums(n * block))
+        return most
+
+    @property
+    def partial_sums(self) -> float:
+        """Bytes of the sums of a pull-back."""
+        below = sum(self.shape[k] * self.widest[k] for k in self.modes[1:])
+        return self.chunk_sums(below + math.prod(self.widest))
+
+    def chunk_sums(self, n_partial: int) -> float:
+        """Bytes of the sums that the chunks of a pass keep for themselves."""
+        n_bytes = n_partial * self.width
+        n_chunks = min(
+            MAX_CHUNKS, MAX_PARTIAL // n_bytes, self.size // max(MIN_CHUNK, n_partial // 4)
+        )
+        return max(0, n_chunks - 1) * n_bytes
+
+    # how long it takes
+
+    def work(self, passes: int) -> float:
+        """Nanoseconds of the model for sorting, start and passes."""
+        n_sorts = 1 + (self.modes != tuple(range(len(self.shape))))
+        n_digits = sum(1 + (n > 2**16) for n in self.shape)
+        factors = sum(n * r for n, r in zip(self.shape, self.rank, strict=True))
+        a_pass = WIDE * self.pass_work() + FACTOR_ENTRY * factors
+        return n_sorts * n_digits * DIGIT * self.size + (START_PASSES + passes) * a_pass
+
+    def pass_work(self) -> float:
+        """Nanoseconds of the model for one pass."""
+        counts = [*self.nodes(self.modes), float(self.size)]
+        total, rest = 0.0, math.prod(self.rank)
+        for level, (k, count) in enumerate(zip(self.modes, counts, strict=True)):
+            is_leaf = level == len(self.modes) - 1
+            cost = ENTRY + ENTRY_PRODUCT * rest if is_leaf else NODE + NODE_PRODUCT * rest
+            panel = 2 * self.width * self.shape[k] * self.rank[k]  # a factor and its gradient
+            if level > 0:  # the root takes its rows in order
+                cost += min(WORST_MISS, MISS * max(0.0, math.log2(panel / CACHE)))
+            total += count * cost
+            rest //= self.rank[k]
+        return total
+
+
+@functools.cache
+def measure_speed(threads: int) -> float:
+    """Return the seconds that a nanosecond of the model takes here, from a small pass."""
+    plan = Plan((300, 300, 300), (5, 5, 5), 200_000, 8)
+    rng = np.random.default_rng(0)
+    flat = np.unique(rng.integers(0, math.prod(plan.shape), plan.size))  # a few less
+    indices = np.stack(np.unravel_index(flat, plan.shape), axis=1)
+    fibres, _ = Fibres.build(plan.shape, indices, threads=threads)
+    y, core = gaussian(flat.shape, rng, np.float64), gaussian(plan.rank, rng, np.float64)
+    factors = [
+        gaussian((n, r), rng, np.float64) for n, r in zip(plan.shape, plan.rank, strict=True)
+    ]
+    seconds = math.inf
+    for _ in range(10):  # the least is the one that nothing disturbed
+        clock = time.perf_counter()
+        kernels.tucker_pullback(fibres.tree, y, core, factors, threads=threads)
+        seconds = min(seconds, time.perf_counter() - clock)
+    return seconds / plan.pass_work()

@@ -1,0 +1,258 @@
+"""`inspect`: what data with holes can give, told before they are completed."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensormend.completion.cost import Cost
+from tensormend.completion.entry import complete, estimate
+from tensormend.completion.trust.coverage import ModeCoverage, measure_coverage
+from tensormend.completion.validation import Pattern, draw_folds, find_pattern
+from tensormend.core.algebra import as_rank
+from tensormend.core.tucker import degrees_of_freedom
+from tensormend.data.observations import Known, read_known
+from tensormend.errors import InputError
+from tensormend.recovery.result import Status
+
+__all__ = ["Inspection", "Mode", "RankTrial", "Values", "inspect"]
+
+ENOUGH = 2.0  # entries per degree of freedom below which a plain fit is doubtful, as in `judge`
+RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+HOLDOUT = 0.1
+CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below
+ROUGHLY: dict[str, Any] = {"stall": 1e-2, "patience": 5, "max_iter": 100}  # when a trial may stop
+MANY = 2_000_000  # entries from which on even one trial would not be quick
+N_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One mode: its name, size, and what was never observed along it.
+
+    Attributes
+    ----------
+    name, size : of the mode
+    least, most : share of the entries known in its emptiest and its fullest slice
+    n_unseen, unseen : number of slices without any entry, and the labels of the first
+    n_unseen_fibres : fibres along the mode without any entry
+    """
+
+    name: str
+    size: int
+    least: float
+    most: float
+    n_unseen: int
+    unseen: str
+    n_unseen_fibres: int
+
+
+@dataclass(frozen=True)
+class Values:
+    """Known values in numbers; of complex ones, their moduli."""
+
+    least: float
+    mean: float
+    largest: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class RankTrial:
+    """A rank that was tried: entries per degree of freedom, and the error on held-out entries."""
+
+    rank: tuple[int, ...]
+    entries_each: float
+    error: float = math.nan
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` finds.
+
+    Attributes
+    ----------
+    shape, dtype, n_known : of the data
+    modes : one `Mode` each
+    values : the known values in numbers
+    pattern : how entries are missing
+    n_folds : parts that a search holds out one after another, with a path of fits for each
+    ranks : ranks that the data could carry, with at least two entries for every degree of freedom,
+        and the relative error of those that were tried on held-out entries
+    best_rank : the smallest rank whose held-out error no larger one improves by 5%; ``None`` if
+        none was tried
+    cost : memory and time of ``complete(data)``
+    seconds : what the trials took
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    n_known: int
+    modes: tuple[Mode, ...]
+    values: Values
+    pattern: Pattern
+    n_folds: int
+    ranks: tuple[RankTrial, ...]
+    best_rank: RankTrial | None
+    cost: Cost
+    seconds: float
+
+    @property
+    def known_share(self) -> float:
+        """Share of the entries that are known."""
+        return self.n_known / math.prod(self.shape)
+
+    @property
+    def largest_rank(self) -> tuple[int, ...] | None:
+        """The largest rank, about the same in every mode, with two entries per unknown."""
+        return self.ranks[-1].rank if self.ranks else None
+
+
+def inspect(
+    data: Any,
+    *,
+    seconds: float = 3.0,
+    threads: int | None = None,
+    rng: int | np.random.Generator | None = 0,
+    **where: Any,
+) -> Inspection:
+    """Look at data with holes: what is known, how it is missing, which ranks it could carry.
+
+    Parameters
+    ----------
+    data : as for `complete`
+    seconds : time for trials of ranks: from 1 on a tensor of each rank is fitted to nine tenths of
+        the known entries, and its error on the others noted, until larger ranks do no better; 0
+        for none. More than two million entries are not tried
+    threads : threads of the kernels, all cores by default
+    rng : generator or seed for what is held out
+    where : ``mask``, ``indices``, ``shape``, ``modes`` and ``value``, as for `complete`
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
+    >>> found = tm.inspect(data)
+    >>> found.best_rank.rank, found.largest_rank
+    ((2, 2, 2), (8, 8, 8))
+    """
+    if not seconds >= 0:
+        raise InputError(f"seconds must be 0 or more, got {seconds}")
+    known = read_known(data, **where)
+    coverage = measure_coverage(known.indices, known.shape)
+    clock = time.perf_counter()
+    ranks = list(_carried(known))
+    tried = _try_ranks(known, ranks, clock + seconds, threads, rng) if seconds else []
+    pattern = find_pattern(known.indices, known.shape)
+    folds = draw_folds(known.indices, known.shape, np.random.default_rng(0), pattern=pattern)
+    return Inspection(
+        shape=known.shape,
+        dtype=str(known.values.dtype),
+        n_known=len(known.values),
+        modes=tuple(_describe_mode(known, k, mode) for k, mode in enumerate(coverage)),
+        values=_measure(known),
+        pattern=pattern,
+        n_folds=max(len(folds), 1),
+        ranks=tuple(tried + ranks[len(tried) :]),
+        best_rank=_choose(tried),
+        cost=estimate(data, threads=threads, **where),
+        seconds=time.perf_counter() - clock,
+    )
+
+
+def _describe_mode(known: Known, k: int, mode: ModeCoverage) -> Mode:
+    name, unseen = known.kind.describe(k, mode.unseen[:N_SHOWN].tolist())
+    more = ", ..." if len(mode.unseen) > N_SHOWN else ""
+    return Mode(
+        name=str(getattr(known.kind, "names", {k: name})[k]),
+        size=known.shape[k],
+        least=float(mode.share.min()),
+        most=float(mode.share.max()),
+        n_unseen=len(mode.unseen),
+        unseen=f"{unseen}{more}" if len(mode.unseen) else "",
+        n_unseen_fibres=mode.n_unseen_fibres,
+    )
+
+
+def _measure(known: Known) -> Values:
+    values = np.abs(known.values) if known.values.dtype.kind == "c" else known.values
+    numbers = (values.min(), values.mean(dtype=float), values.max(), values.std(dtype=float))
+    return Values(*map(float, numbers))
+
+
+def _carried(known: Known) -> Iterator[RankTrial]:
+    """Yield the ranks for which there are entries enough, ever larger ones."""
+    before: tuple[int, ...] = ()
+    for r in RANKS:
+        rank = _level(r, known.shape)
+        each = len(known.values) / degrees_of_freedom(known.shape, rank)
+        if rank == before or each < ENOUGH:
+            return
+        before = rank
+        yield RankTrial(rank, each)
+
+
+def _level(r: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a rank that is ``r`` in every mode, as far as sizes and the other ranks allow."""
+    rank = [min(r, n) for n in shape]
+    for k in range(len(shape)):
+        rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
+    return as_rank(rank, shape)
+
+
+def _try_ranks(
+    known: Known,
+    ranks: Sequence[RankTrial],
+    deadline: float,
+    threads: int | None,
+    rng: int | np.random.Generator | None,
+) -> list[RankTrial]:
+    """Fit each rank to nine tenths of the entries until the error on the others falls no more."""
+    tried: list[RankTrial] = []
+    if len(known.values) > MANY:
+        return tried
+    for trial in ranks:
+        left = deadline - time.perf_counter()
+        is_over = len(tried) > 1 and min(tried[-1].error, tried[-2].error) > _best(tried[:-2])
+        if left <= 0 or is_over or (tried and tried[-1].error < 1e-6):
+            break
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `complete` will say the same again
+            try:
+                result = complete(
+                    known.values,
+                    trial.rank,
+                    indices=known.indices,
+                    shape=known.shape,
+                    holdout=HOLDOUT,
+                    max_seconds=left,
+                    threads=threads,
+                    rng=rng,
+                    **ROUGHLY,
+                )
+            except InputError:  # so few that none can be held out
+                break
+        if result.status is Status.TIME_LIMIT:
+            break
+        error = float(result.trace.holdout_error[-1])
+        tried.append(RankTrial(trial.rank, trial.entries_each, error))
+    return tried
+
+
+def _best(tried: Sequence[RankTrial]) -> float:
+    return min((trial.error for trial in tried), default=math.inf)
+
+
+def _choose(tried: Sequence[RankTrial]) -> RankTrial | None:
+    """Return the smallest rank that no larger one betters clearly."""
+    for k, trial in enumerate(tried):
+        if not _best(tried[k + 1 :]) < CLEARLY * trial.error:
+            return trial
+    return None

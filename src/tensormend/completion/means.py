@@ -1,0 +1,127 @@
+"""Means and deviations of the slices of a tensor, from its observed entries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+
+__all__ = ["SHRINK", "ModeMeans", "fit_deviations", "fit_mode_means", "slice_sums"]
+
+SHRINK = 5.0  # observations that a slice must have for its own mean to count half
+TOL, MAX_ROUNDS = 1e-8, 100  # of the conjugate gradients: effects are estimates, their digits few
+CONSTANT = 1e-10  # deviations below this share of a slice's root mean square are rounding
+
+
+def slice_sums(column: Array, values: Array, n: int) -> Array:
+    """Sum values, real or complex, by their coordinate in one mode of size ``n``.
+
+    >>> slice_sums(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4)
+    array([2., 0., 4., 0.])
+    """
+    if values.dtype.kind == "c":
+        real, imaginary = (slice_sums(column, part, n) for part in (values.real, values.imag))
+        return real + 1j * imaginary
+    return np.bincount(column, weights=values, minlength=n)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeMeans:
+    """A grand mean and effects of slices that add to it, as `fit_mode_means` finds them.
+
+    Attributes
+    ----------
+    mean : the grand mean
+    effects : per mode taken, one effect a slice
+    left : the values less all that
+    degrees_of_freedom : what the means took from the data: shrunk effects count in part
+    """
+
+    mean: complex
+    effects: tuple[Array, ...]
+    left: Array
+    degrees_of_freedom: float
+
+    @cached_property
+    def error(self) -> float:
+        """Mean square left, as generalized cross-validation expects it of other entries."""
+        kept = 1 - self.degrees_of_freedom / len(self.left)
+        return float(np.mean(np.abs(self.left) ** 2)) / kept**2 if kept > 0 else np.inf
+
+
+def fit_mode_means(columns: Sequence[Array], sizes: Sequence[int], values: Array) -> ModeMeans:
+    """Fit a grand mean and an effect for every slice of some modes, all at once.
+
+    Minimizes ``sum |value - mean - sum_k effect_k[i_k]|^2 + SHRINK sum_k ||effect_k||^2`` over the
+    observed entries: a slice with ``n`` of them keeps about ``n / (n + SHRINK)`` of the effect that
+    least squares would give it, and one without any has effect 0.
+
+    Parameters
+    ----------
+    columns : per mode taken, the coordinates of the entries
+    sizes : per mode taken, its size
+    values : the entries
+    """
+    counts = [np.bincount(column, minlength=n) for column, n in zip(columns, sizes, strict=True)]
+    cuts = np.cumsum([1, *sizes])[:-1]
+
+    def predict(x: Array) -> Array:
+        mean, *effects = np.split(x, cuts)
+        out = np.full(values.shape, mean[0])
+        for column, effect in zip(columns, effects, strict=True):
+            out += effect[column]
+        return out
+
+    def gather(numbers: Array) -> Array:
+        pairs = zip(columns, sizes, strict=True)
+        return np.concatenate([[numbers.sum()], *(slice_sums(c, numbers, n) for c, n in pairs)])
+
+    # conjugate gradients on the normal equations, whose diagonal are the counts
+    ridge = np.concatenate([[0.0], np.full(sum(sizes), SHRINK)])
+    diagonal = np.concatenate([[len(values)], *counts]) + ridge
+    x = np.zeros(len(diagonal), dtype=values.dtype)
+    slope = gather(values)
+    direction = slope / diagonal
+    square = first = np.vdot(slope, direction).real
+    for _ in range(MAX_ROUNDS):
+        if not square > TOL**2 * first:
+            break
+        image = gather(predict(direction)) + ridge * direction
+        alpha = square / np.vdot(direction, image).real
+        x, slope = x + alpha * direction, slope - alpha * image
+        last, square = square, np.vdot(slope, slope / diagonal).real
+        direction = slope / diagonal + (square / last) * direction
+    mean, *effects = np.split(x, cuts)
+    taken = 1.0 + sum(_freedom(count) for count in counts)
+    return ModeMeans(mean[0], tuple(effects), values - predict(x), taken)
+
+
+def _freedom(counts: Array) -> float:
+    """Degrees of freedom of the effects of a mode beside the mean, exact for balanced data."""
+    n_seen = int(np.count_nonzero(counts))
+    return float(np.sum(counts / (counts + SHRINK))) * (1 - 1 / n_seen)
+
+
+def fit_deviations(column: Array, n: int, values: Array) -> Array:
+    """Estimate the standard deviation of every slice of a mode about its own mean.
+
+    Slices may have units of their own, so it is logarithms that are shrunk: that of a slice with
+    ``f + 1`` entries to ``(f own + SHRINK common) / (f + SHRINK)``, ``common`` being the mean of
+    all with weights ``f``. Slices that are constant, seen once or never take the common one; where
+    there is no other slice that is 1.
+    """
+    counts = np.bincount(column, minlength=n)
+    sums, squares = slice_sums(column, values, n), slice_sums(column, np.abs(values) ** 2, n)
+    means = sums / np.maximum(counts, 1)
+    spread = slice_sums(column, np.abs(values - means[column]) ** 2, n)
+    varies = spread > CONSTANT**2 * squares
+    freedom = np.where(varies, counts - 1, 0)
+    logs = np.zeros(n)
+    logs[varies] = 0.5 * np.log(spread[varies] / freedom[varies])
+    common = np.average(logs, weights=freedom) if varies.any() else 0.0
+    shrunk: Array = np.exp((freedom * logs + SHRINK * common) / (freedom + SHRINK))
+    return shrunk

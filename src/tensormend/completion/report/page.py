@@ -1,0 +1,225 @@
+"""The page: a template, and what is put into it, escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib import metadata, resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from tensormend.completion.report.charts import percent
+from tensormend.completion.report.figures import (
+    Figure,
+    draw_course,
+    draw_coverage,
+    draw_errors,
+    draw_factors,
+    draw_spectra,
+    find_principal,
+)
+from tensormend.completion.report.modes import Mode, read_modes, sentence, shorten
+from tensormend.completion.report.slices import curve_view, image_view
+from tensormend.completion.report.verdict import describe_verdict
+from tensormend.completion.report.viewer import describe_curve, describe_image
+from tensormend.completion.result import Completion
+from tensormend.completion.trust import Trust
+from tensormend.core.storage import atomic_write, check_folder
+from tensormend.errors import InputError
+
+__all__ = ["render_report", "write_report"]
+
+MAX_ATTRIBUTES, MAX_LETTERS = 24, 300  # of what a file says beside its numbers
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    result: Completion,
+    *,
+    source: str = "",
+    code: str = "",
+    overwrite: bool = False,
+) -> None:
+    """Write a report on a completion: one HTML file that needs nothing else, under 5 MB.
+
+    Parameters
+    ----------
+    path : where to; the file is there whole in the end or not at all
+    result : what `complete` returned
+    source : where the data came from, such as the name of a file
+    code : lines that make the same completion again, shown with a button to copy them
+    overwrite : take the place of a file that is there
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tensormend as tm
+    >>> data = tm.simulate.random_tucker((9, 8, 7), 1, rng=0).dense()
+    >>> data[::2, 3] = float("nan")
+    >>> path = Path(tempfile.mkdtemp()) / "report.html"
+    >>> write_report(path, tm.complete(data, rank=1))
+    >>> path.stat().st_size < 5e6
+    True
+    """
+    target = check_folder(path)
+    if target.is_dir():
+        raise InputError(f"{target} must be a file, got the name of a folder; choose another name")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
+    page = render_report(result, source=source, code=code)
+    with atomic_write(target) as file:
+        file.write(page.encode("utf-8"))
+
+
+def render_report(result: Completion, *, source: str = "", code: str = "") -> str:
+    """Return the HTML of a report on a completion; parameters as for `write_report`.
+
+    The tensor is never formed as a whole: the page carries every so many-th place of each mode,
+    as many as fit into its size.
+    """
+    if not isinstance(result, Completion):
+        raise InputError(
+            f"a report takes the Completion that complete returns, got {type(result).__name__}"
+        )
+    modes = read_modes(result.known)
+    image, curve = image_view(result, modes), curve_view(result, modes)
+    principal = find_principal(result)
+    style, script = _read("style.css"), _read("script.js")
+    views = {"image": image.encode(modes), "curve": curve.encode(modes)}
+    return Template(_read("page.html")).substitute(
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        title=escape(_title(result, source)),
+        source=f" · {escape(shorten(Path(source).name, 80))}" if source else "",
+        summary=escape(_summary(result, modes)),
+        version=escape(metadata.version("tensormend")),
+        data=_as_json(views),
+        **describe_verdict(result.trust),
+        **describe_image(result, image, modes),
+        **describe_curve(result, curve, modes),
+        course=_join(draw_course(result)),
+        coverage=_join(draw_coverage(result, modes)),
+        errors=_join(draw_errors(result, modes)),
+        errors_note=escape(_errors_note(result.trust)),
+        spectra=_join(draw_spectra(principal, modes)),
+        factors=_join(draw_factors(principal, modes)),
+        model_note=escape(_model_note(result, modes)),
+        settings="".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+            for name, value in _settings(result, modes, source)
+        ),
+        code=_code(code),
+    )
+
+
+def _read(name: str) -> str:
+    return (resources.files("tensormend.completion.report") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Name a text for the page's policy, which runs no other script and takes no other style."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _as_json(content: Any) -> str:
+    """Write JSON that cannot end the element it stands in."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _join(figures: Sequence[Figure]) -> str:
+    shape = "grid two" if len(figures) in (1, 2, 4) else "grid"
+    return f'<div class="{shape}">{"".join(figure.html() for figure in figures)}</div>'
+
+
+# the head
+
+
+def _title(result: Completion, source: str) -> str:
+    name = getattr(result.known.kind, "name", None)
+    if name not in (None, ""):
+        return shorten(str(name), 80)
+    return shorten(Path(source).name if source else "A completed tensor", 80)
+
+
+def _summary(result: Completion, modes: Sequence[Mode]) -> str:
+    known = len(result.known.values)
+    whole = math.prod(mode.size for mode in modes)
+    sizes = " × ".join(f"{mode.size:,}" for mode in modes)
+    names = ", ".join(mode.name for mode in modes)
+    return f"{sizes} ({names}), of which {known:,} entries, {percent(known / whole)}, are known."
+
+
+# words
+
+
+def _errors_note(trust: Trust) -> str:
+    which = "had seen" if trust.seen else "had not seen"
+    return f"Root mean square, slice by slice, of the error on entries that the fit {which}."
+
+
+def _model_note(result: Completion, modes: Sequence[Mode]) -> str:
+    taken = _preprocessing(result, modes)
+    after = "" if taken == "none" else f", after the values were prepared ({taken})"
+    return (
+        "Along each mode the model has singular values, which tell how many patterns it needs, and "
+        f"components, the patterns themselves, strongest first{after}."
+    )
+
+
+def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
+    fitted = result.fitted
+    steps = ["log1p"] if fitted.log else []
+    if fitted.mean is not None:
+        steps.append("grand mean taken out")
+    if fitted.effects:
+        steps.append(f"effects of {', '.join(modes[k].name for k in fitted.effects)} taken out")
+    if fitted.scale is not None:
+        steps.append(f"divided by the deviations along {modes[fitted.scale].name}")
+    if fitted.clip != (-math.inf, math.inf):
+        steps.append(f"filled-in values kept between {fitted.clip[0]:g} and {fitted.clip[1]:g}")
+    return ", ".join(steps) or "none"
+
+
+def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterator[tuple[str, str]]:
+    """Name what was done, with which settings."""
+    kind = result.known.kind
+    if source:
+        yield "Source", source
+    yield "Kind of data", f"{sentence(kind.words)}, computed in {result.x.dtype}"
+    yield "Shape", " × ".join(f"{mode.size} ({mode.name})" for mode in modes)
+    yield "Method", result.method
+    yield "Rank", " × ".join(map(str, result.x.rank))
+    if result.chosen is not None and math.isfinite(result.chosen.strength):
+        balance = result.chosen.balance or (1.0,) * len(modes)
+        strengths = ", ".join(f"{result.chosen.strength * factor:.3g}" for factor in balance)
+        yield "Strengths of shrinkage, per mode", strengths
+    yield "Preparation of the values", _preprocessing(result, modes)
+    for note in result.notes:
+        yield "Note", shorten(note, MAX_LETTERS)
+    yield "How it ended", result.message
+    yield "Iterations", f"{result.n_iter}"
+    yield "Time", f"{result.seconds:.3g} s"
+    yield "Version", f"tensormend {metadata.version('tensormend')}"
+    attributes = getattr(kind, "attributes", getattr(kind, "attrs", {}))
+    for name, value in list(attributes.items())[:MAX_ATTRIBUTES]:
+        yield f"Attribute {shorten(str(name), 60)}", shorten(str(value), MAX_LETTERS)
+
+
+def _code(code: str) -> str:
+    if not code:
+        return ""
+    return (
+        '<section id="code"><h2>The code</h2><p>These lines make the same completion again.</p>'
+        '<div class="code"><button type="button" id="copy">Copy</button>'
+        f'<pre tabindex="0"><code>{escape(code.strip())}</code></pre></div></section>'
+    )

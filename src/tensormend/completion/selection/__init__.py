@@ -1,0 +1,28 @@
+"""Choosing a model for data with holes: how much to shrink, or which rank, judged on a hold-out."""
+
+from tensormend.completion.selection.model import Choice, choose_model
+from tensormend.completion.selection.problem import (
+    DENSE_COPIES,
+    Entries,
+    generous_rank,
+    iteration_seconds,
+    make_problem,
+    works_densely,
+)
+from tensormend.completion.selection.strengths import PLAIN
+from tensormend.completion.selection.watch import Moment, Trial, Watch
+
+__all__ = [
+    "DENSE_COPIES",
+    "PLAIN",
+    "Choice",
+    "Entries",
+    "Moment",
+    "Trial",
+    "Watch",
+    "choose_model",
+    "generous_rank",
+    "iteration_seconds",
+    "make_problem",
+    "works_densely",
+]

@@ -1,0 +1,153 @@
+"""Which rank: grown from 1 where data may be of low rank exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tensormend.completion.selection.problem import generous_rank, observe
+from tensormend.completion.selection.search import (
+    Found,
+    Search,
+    prepare,
+    squared_errors,
+    summarize,
+    zero_model,
+)
+from tensormend.completion.selection.strengths import LAST
+from tensormend.completion.selection.watch import Trial
+from tensormend.core.algebra import as_rank
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker, degrees_of_freedom
+from tensormend.errors import InputError
+from tensormend.recovery.init import corrected_start
+from tensormend.recovery.loop import solve
+from tensormend.recovery.problem import Problem
+from tensormend.recovery.solvers import RGN
+from tensormend.recovery.stopping import Stop
+
+__all__ = ["best_rank", "may_be_exact"]
+
+# held-out errors relative to the deviation of the data for which exact low rank is tried: of any
+# model, and of one at the weak end of the path
+NEARLY_EXACT, MAY_BE_EXACT = 0.02, 0.1
+RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
+EXACT = 1e-7  # held-out error relative to the deviation of the data: nothing left to gain
+RANK_ITERATIONS = 12
+
+
+def may_be_exact(found: Found, search: Search) -> bool:
+    """Tell whether fixed ranks may do better than shrinkage."""
+    if search.is_late or found.trial.error == 0:
+        return False
+    deviation = float(np.std(search.entries.values))
+    share = MAY_BE_EXACT if found.trial.strength <= LAST else NEARLY_EXACT
+    return found.trial.error <= share * deviation
+
+
+def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
+    """Grow ranks from 1 as long as the held-out error falls, in one mode or in all at once."""
+    fold = search.folds[0]
+    fitted, kept, held = prepare(search, fold, center)
+    operator = observe(kept, search.threads, is_dense=False)
+    where = observe(held, search.threads, is_dense=False)
+    ones = (1,) * len(kept.shape)
+    if not kept.values.any():
+        zero = zero_model(kept)
+        predicted = fitted.undo(held.indices, zero.entries(held.indices))
+        squares = squared_errors(search, predicted, 1)
+        trial = Trial("rank", center, math.nan, ones, *summarize(search, squares, 1))
+        return Found(trial, predicted, squares, (zero,))
+    problem = Problem(operator, kept.values, ones)
+
+    def fit(rank: tuple[int, ...], start: Tucker | None) -> Found:
+        stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS, max_seconds=search.seconds_left)
+        wide, note = problem.with_rank(rank), f"rank {rank}"
+        part = search.journal.part(note)
+        arrays = part.outcome()
+        if arrays is None:
+            callback = search.looks_on("rank", note)
+            x = solve(wide, RGN(target=1e-10), start, stop=stop, callback=callback).x
+            if not search.is_late:
+                part.finish(x.as_arrays())
+        else:
+            x = Tucker.from_arrays(arrays)
+        predicted = fitted.undo(held.indices, where.forward(x))
+        squares = squared_errors(search, predicted, 1)
+        trial = Trial("rank", center, math.nan, rank, *summarize(search, squares, 1))
+        search.record(trial, "rank", note)
+        return Found(trial, predicted, squares, (x,))
+
+    best = fit(ones, None)
+    floor = EXACT * float(np.std(search.entries.values))
+    while best.trial.error > floor and not search.is_late:
+        trials = []
+        for rank in _larger(best.trial.rank, kept.shape, len(kept)):
+            if search.is_late:
+                break
+            trials.append(fit(rank, _widen(problem, best.xs[0], rank)))
+        better = min(trials, key=lambda found: found.trial.error, default=None)
+        if trials and better is not None and not _gains(better, best) and not search.is_late:
+            rank = trials[0].trial.rank  # a start of its own may find what the residual hides
+            trials.append(fit(rank, corrected_start(problem.with_rank(rank))))
+            better = min(trials, key=lambda found: found.trial.error)
+        if better is None or not _gains(better, best):
+            break
+        best = better
+    for rank in _smaller(search.path, best, kept.shape):
+        if search.is_late:
+            break
+        found = fit(rank, thosvd(best.xs[0], rank))
+        if found.trial.error <= max(best.trial.error + best.trial.standard_error, floor):
+            return found
+    return best
+
+
+def _gains(found: Found, best: Found) -> bool:
+    return found.trial.error**2 < RANK_GAIN * best.trial.error**2
+
+
+def _smaller(
+    path: Sequence[Trial], best: Found, shape: tuple[int, ...]
+) -> Iterator[tuple[int, ...]]:
+    """Ranks with fewer parameters that may do as well, the smallest first.
+
+    Those on the path within a standard error of the best, and the rank of the best fit down to
+    its error.
+    """
+    error = best.trial.error + best.trial.standard_error
+    ranks = {t.rank for t in path if t.method == "rank" and t.error <= error}
+    x = best.xs[0]
+    noise = max(best.trial.error / (x.norm() / math.sqrt(math.prod(shape)) or 1), 1e-6)
+    ranks.add(tuple(max(1, r) for r in x.multilinear_rank(tol=noise)))
+    size = degrees_of_freedom(shape, best.trial.rank)
+    for rank in sorted(ranks, key=lambda rank: degrees_of_freedom(shape, rank)):
+        if degrees_of_freedom(shape, rank) < size and rank == generous_rank(rank):
+            yield rank
+
+
+def _larger(rank: tuple[int, ...], shape: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
+    """Ranks to try next: a little more in every mode, and in each mode alone."""
+    steps = [max(1, r // 4) for r in rank]
+    raised = [min(n, r + s) for n, r, s in zip(shape, rank, steps, strict=True)]
+    options = [raised] + [
+        [raised[j] if j == k else r for j, r in enumerate(rank)] for k in range(len(rank))
+    ]
+    seen = {rank}
+    for option in options:
+        try:
+            new = as_rank(option, shape)
+        except InputError:  # more than the product of the other ranks
+            continue
+        if new not in seen and 2 * math.prod(new) <= size:
+            seen.add(new)
+            yield new
+
+
+def _widen(problem: Problem, x: Tucker, rank: tuple[int, ...]) -> Tucker:
+    """Take the directions that a fit misses most from its residual."""
+    residual = problem.y - problem.operator.forward(x)
+    ratio = problem.operator.size / math.prod(problem.shape)
+    return thosvd(problem.operator.shifted(x, 1 / ratio, residual), rank)

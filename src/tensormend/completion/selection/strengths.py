@@ -1,0 +1,270 @@
+"""How much to shrink: down the path of strengths, then mode by mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tensormend.completion.journal import Part
+from tensormend.completion.selection.problem import make_problem, observe
+from tensormend.completion.selection.search import (
+    Found,
+    Search,
+    SetUp,
+    clustered,
+    prepare,
+    squared_errors,
+    summarize,
+    zero_model,
+)
+from tensormend.completion.selection.watch import Trial
+from tensormend.completion.validation import Fold
+from tensormend.core.algebra import Array
+from tensormend.core.tucker import Tucker
+from tensormend.operators import Masked
+from tensormend.recovery.loop import Progress, solve
+from tensormend.recovery.solvers import Shrink
+from tensormend.recovery.stopping import Stop
+
+__all__ = ["LAST", "PLAIN", "best_strength", "tune_balance"]
+
+FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
+WORSE, MAX_WORSE = 1.01, 2  # of the least error on the way: stages beyond that end the path
+BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength must gain, and may be
+BALANCE_ROUNDS = 4
+TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
+
+PLAIN = Shrink(rounds=3, inner=0, momentum=0.8)
+"""Shrinkage by momentum alone, which is the fastest way down a path."""
+
+
+def best_strength(
+    search: Search, center: tuple[int, ...] | None, rival: Found | None
+) -> Found | None:
+    """Follow the path in every fold, and take the strength that is best over all of them.
+
+    Where the first fold is no better than the rival's was, the others are spared.
+    """
+    solver = replace(PLAIN, strength=LAST, first=FIRST)
+    after = _balance_iterations(search)
+    search.watch.expect(len(search.folds) * solver.n_path + after)
+    runs: list[_Run] = []
+    for number, fold in enumerate(search.folds):
+        runs.append(_follow(search, number, center, solver))
+        if search.is_late:
+            break
+        length = solver.rounds * len(runs[-1].predicted)
+        search.watch.expect((len(search.folds) - len(runs)) * length + after)
+        if rival is not None and len(runs) == 1:
+            errors = [squared_errors(search, predicted, 1) for predicted in runs[0].predicted]
+            to_beat = fold.weights @ rival.squares[: len(fold.held)]
+            if min(fold.weights @ error for error in errors) > to_beat:
+                break
+    if search.is_late and len(runs) > 1:
+        runs.pop()  # it was cut short; those before it were not
+    n_stages = min(len(run.predicted) for run in runs)
+    trials, squares, predictions = [], [], []
+    for stage in range(n_stages):
+        predicted = np.concatenate([run.predicted[stage] for run in runs])
+        strength, rank = runs[0].strengths[stage], runs[0].ranks[stage]
+        error = squared_errors(search, predicted, len(runs))
+        rmse, standard_error = summarize(search, error, len(runs))
+        trials.append(Trial("shrink", center, strength, rank, rmse, standard_error))
+        squares.append(error)
+        predictions.append(predicted)
+        search.record(trials[-1], "search", f"strength {strength:.2g}")
+    if rival is not None and len(runs) < rival.n_folds:
+        return None
+    least = int(np.argmin([trial.error for trial in trials]))
+    tied = (_is_within_error(search, squares[k], squares[least], len(runs)) for k in range(least))
+    chosen = next((k for k, is_tied in enumerate(tied) if is_tied), least)
+    xs = tuple(run.x for run in runs)
+    return Found(trials[chosen], predictions[chosen], squares[chosen], xs)
+
+
+def _balance_iterations(search: Search) -> int:
+    """Count the iterations that `tune_balance` takes where nothing is gained."""
+    return len(search.folds) * BALANCE_ROUNDS * (1 + 2 * len(search.entries.shape))
+
+
+def tune_balance(search: Search, found: Found) -> Found:
+    """Shrink one mode more or less than the others, as long as the held-out error falls.
+
+    From the fits at the chosen strength a few iterations tell which way to go.
+    """
+    start = found.trial
+    best = _fit_balance(search, found, (1.0,) * len(search.entries.shape))
+    for k in range(len(search.entries.shape)):
+        for factor in (0.5, 2.0):
+            is_better = True
+            while is_better and not search.is_late:
+                balance = list(best.trial.balance or ())
+                balance[k] *= factor
+                if not 1 / MAX_BALANCE <= balance[k] <= MAX_BALANCE:
+                    break
+                new = _fit_balance(search, best, tuple(balance))
+                is_better = new.trial.error < BALANCE_GAIN * best.trial.error
+                best = new if is_better else best
+            if best.trial.balance and best.trial.balance[k] != 1:
+                break  # what is worth halving is not worth doubling
+    return best if best.trial.error < start.error else found
+
+
+def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Found:
+    """Go on from fits with other factors on the strength."""
+    strength, center = near.trial.strength, near.trial.center
+    solver = replace(
+        PLAIN, strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance
+    )
+    note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in balance)}"
+    predicted, xs = [], []
+    for number, x in enumerate(near.xs):
+        setup = _set_up(search, search.folds[number], center)
+        part = search.journal.part(f"{note}, centred {center}, fold {number + 1}")
+        xs.append(_refit(search, part, setup, solver, x, note))
+        predicted.append(setup.predict(xs[-1]))
+    everything = np.concatenate(predicted)
+    squares = squared_errors(search, everything, len(xs))
+    rmse, standard_error = summarize(search, squares, len(xs))
+    trial = Trial("shrink", center, strength, xs[0].rank, rmse, standard_error, balance)
+    search.record(trial, "balance", note)
+    return Found(trial, everything, squares, tuple(xs))
+
+
+def _refit(
+    search: Search, part: Part, setup: SetUp, solver: Shrink, x: Tucker, note: str
+) -> Tucker:
+    """Go on from a fit for a few iterations."""
+    if setup.problem is None:
+        return x
+    arrays = part.outcome()
+    if arrays is not None:
+        return Tucker.from_arrays(arrays)
+    limit = search.seconds_left
+    stop = Stop(tol=0, tol_change=0, patience=solver.rounds + 1, max_seconds=limit)
+    callback = search.looks_on("balance", note)
+    x = solve(setup.problem, solver, x, stop=stop, callback=callback).x
+    if not search.is_late:
+        part.finish(x.as_arrays())
+    return x
+
+
+@dataclass(eq=False)
+class _Run:
+    """A path in one fold: what was predicted at each strength, how well, and the best fit."""
+
+    x: Tucker
+    predicted: list[Array] = field(default_factory=list)
+    strengths: list[float] = field(default_factory=list)
+    ranks: list[tuple[int, ...]] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the error has been higher than on the way for long enough."""
+        recent = self.errors[-MAX_WORSE:]
+        return len(self.errors) > MAX_WORSE and min(recent) > WORSE**2 * min(self.errors)
+
+    def add(self, x: Tucker, strength: float, predicted: Array, error: float) -> None:
+        """Add a stage of the path."""
+        self.errors.append(error)
+        if error <= min(self.errors):
+            self.x = x
+        self.predicted.append(predicted)
+        self.strengths.append(strength)
+        self.ranks.append(x.rank)
+
+    def copy(self) -> _Run:
+        """Return one that can be added to without changing this."""
+        lists = (self.predicted, self.strengths, self.ranks, self.errors)
+        return _Run(self.x, *(list(column) for column in lists))  # type: ignore[arg-type]
+
+    def as_arrays(self) -> dict[str, Array]:
+        """Return the arrays that determine it."""
+        columns = {"predicted": self.predicted, "strengths": self.strengths, "ranks": self.ranks}
+        arrays = {name: np.array(column) for name, column in columns.items()}
+        return {**arrays, "errors": np.array(self.errors), **self.x.as_arrays()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> _Run:
+        """Return the path that `as_arrays` was asked for."""
+        return cls(
+            Tucker.from_arrays(arrays),
+            list(arrays["predicted"]),
+            arrays["strengths"].tolist(),
+            [tuple(rank) for rank in arrays["ranks"].tolist()],
+            arrays["errors"].tolist(),
+        )
+
+
+def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp:
+    key = (id(fold), center)
+    if key not in search.set_ups:
+        fitted, kept, held = prepare(search, fold, center)
+        problem = make_problem(kept, search.threads) if kept.values.any() else None
+        is_dense = problem is not None and isinstance(problem.operator, Masked)
+        where = observe(held, search.threads, is_dense=is_dense)
+        search.set_ups[key] = SetUp(problem, fitted, held, where)
+    return search.set_ups[key]
+
+
+def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
+    """Come down the path of strengths in one fold, and look at the held-out entries on the way."""
+    fold, place = search.folds[number], f"fold {number + 1} of {len(search.folds)}"
+    setup = _set_up(search, fold, center)
+    held = setup.held.values
+    run = _Run(zero_model(search.entries))
+    if setup.problem is None:
+        return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
+    part = search.journal.part(f"path, centred {center}, {place}")
+    arrays = part.outcome()
+    if arrays is not None:
+        return _Run.from_arrays(arrays)
+    extra = part.extra()
+    if extra:
+        run = _Run.from_arrays(extra)
+    size = float(np.sqrt(fold.weights @ np.abs(held).astype(float) ** 2))
+    cut_short: list[_Run] = []
+
+    def look(now: Progress) -> bool:
+        strength = solver.strength_at(now.n_iter - 1)
+        error = None
+        if now.n_iter % solver.rounds == 0:
+            error = judge(run, now.x, strength)
+        note = f"{place}, strength {strength:.2g}"
+        search.watch.tell("search", now.row, note, holdout_error=error)
+        is_late = search.is_late  # asked once: time goes on
+        if is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
+            cut_short.append(run.copy())
+            judge(cut_short[0], now.x, strength)
+        return run.is_over or is_late
+
+    def judge(run: _Run, x: Tucker, strength: float) -> float:
+        predicted = setup.predict(x)
+        square = float(fold.weights @ np.abs(predicted - held).astype(float) ** 2)
+        run.add(x, strength, predicted, square)
+        return math.sqrt(square) / size if size else math.nan
+
+    if not run.is_over:
+        stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
+        checkpoint = part.checkpoint(run.as_arrays)
+        result = solve(
+            setup.problem,
+            solver,
+            stop=stop,
+            callback=look,
+            checkpoint=checkpoint,
+            resume=part.resume,
+        )
+        search.notes.extend(result.notes)
+    if not search.is_late:
+        part.finish(run.as_arrays())
+    return cut_short[0] if cut_short else run
+
+
+def _is_within_error(search: Search, squares: Array, least: Array, n_folds: int) -> bool:
+    excess, spread = clustered(search, n_folds, squares - least)
+    return excess <= min(spread, (TIED**2 - 1) * clustered(search, n_folds, least)[0])

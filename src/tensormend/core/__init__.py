@@ -1,0 +1,1 @@
+"""Tensors and their numerics: algebra, Tucker format, truncation, manifold, storage, kernels."""

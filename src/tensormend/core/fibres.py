@@ -1,0 +1,294 @@
+"""Sampled entries stored fibre by fibre: a tree over the other modes, lead mode at the leaves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from tensormend.core import kernels
+from tensormend.core.algebra import Array, as_shape, normalize_mode
+from tensormend.core.kernels.tree import Tree
+from tensormend.errors import InputError
+
+__all__ = ["Fibres", "as_index_array", "check_indices", "choose_modes"]
+
+MAX_SIZE = int(np.iinfo(np.uint32).max)
+SHORT_SIZE = int(np.iinfo(np.uint16).max) + 1  # up to here lead-mode coordinates take 16 bits
+
+
+def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
+    """Check that indices are an ``m x d`` array of integers, without looking at them."""
+    shape = as_shape(shape)
+    indices = np.asarray(indices)
+    if indices.ndim != 2 or indices.shape[1] != len(shape):
+        raise InputError(
+            f"indices must be an m x {len(shape)} array, one column per mode of shape {shape}, as "
+            f"np.argwhere gives, got an array of shape {indices.shape}"
+        )
+    if len(indices) == 0:
+        raise InputError("indices must name at least one entry, got none")
+    if not np.issubdtype(indices.dtype, np.integer):
+        raise InputError(
+            f"indices must be integers, got {indices.dtype}; convert with indices.astype(int)"
+        )
+    return indices
+
+
+def check_indices(indices: Array, shape: Sequence[int]) -> Array:
+    """Check an ``m x d`` array of integer indices against a shape."""
+    indices = as_index_array(indices, shape)
+    for k, n in enumerate(shape):
+        low, high = int(indices[:, k].min()), int(indices[:, k].max())
+        if low < 0 or high >= n:
+            row = int(np.argmax((indices[:, k] < 0) | (indices[:, k] >= n)))
+            raise InputError(
+                f"indices of mode {k} must lie between 0 and {n - 1}, got "
+                f"{int(indices[row, k])} in row {row}; indices count from 0"
+            )
+    return indices
+
+
+# Rough nanoseconds of a pass, of which only the ratios matter: an entry and each of its
+# lead-mode products, a node and each product of its contraction, one digit of a sort.
+ENTRY, ENTRY_PRODUCT, NODE, NODE_PRODUCT, SORT = 2.0, 0.4, 10.0, 0.5, 15.0
+PASSES = 30  # over which a sort pays for itself
+
+
+def choose_modes(
+    shape: Sequence[int],
+    rank: Sequence[int],
+    size: int,
+    stored: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """Choose the tree order of least cost: root first, the lead mode last.
+
+    A pass costs time for every entry, more of it the larger the rank of the lead mode, and for
+    every node of the tree, more of it the larger the ranks below; a level over ``N`` places has
+    about ``N (1 - exp(-size / N))`` nodes. An order that is not ``stored`` has to be sorted first.
+
+    Examples
+    --------
+    >>> choose_modes((1000, 50, 3), (5, 5, 3), 20_000)
+    (2, 1, 0)
+    """
+    shape, d = as_shape(shape), len(shape)
+    stored = None if stored is None else tuple(stored)
+
+    def cost(modes: tuple[int, ...]) -> float:
+        total = size * (ENTRY + ENTRY_PRODUCT * rank[modes[-1]])
+        if modes != stored:
+            total += size * d * SORT / PASSES
+        places, rest = 1.0, math.prod(rank)
+        for k in modes[:-1]:
+            places *= shape[k]
+            total -= places * math.expm1(-size / places) * (NODE + NODE_PRODUCT * rest)
+            rest //= rank[k]
+        return total
+
+    # of equals the order that C arrays have already
+    orders = itertools.permutations(range(d))
+    return min(orders, key=lambda modes: (cost(modes), [-k for k in reversed(modes)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Fibres:
+    """A set of entries of a tensor in compressed fibre order.
+
+    Attributes
+    ----------
+    shape : sizes of the modes
+    modes : tree order of the modes, root first, the lead mode last
+    nodes : per level of the tree, the coordinates of its nodes
+    starts : per level, where the children of each node begin; one longer than ``nodes``
+    leaves : lead-mode coordinate of every entry, in 32 bits, or in 16 after `compact`
+
+    Notes
+    -----
+    Entries sort by their coordinates in tree order. A fibre is a node of the last level together
+    with its entries; fibres without entries are not stored and cost nothing.
+    """
+
+    shape: tuple[int, ...]
+    modes: tuple[int, ...]
+    nodes: tuple[Array, ...]
+    starts: tuple[Array, ...]
+    leaves: Array
+
+    @classmethod
+    def build(
+        cls,
+        shape: Sequence[int],
+        indices: Array,
+        lead: int = -1,
+        threads: int = 1,
+    ) -> tuple[Fibres, Array | None]:
+        """Sort entries into fibres along a lead mode, the other modes in ascending order.
+
+        Returns the fibres and the permutation that brings values given in the order of
+        ``indices`` into storage order, or ``None`` if they are in that order already.
+        """
+        shape = as_shape(shape)
+        indices = as_index_array(indices, shape)
+        if max(shape) > MAX_SIZE:
+            raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
+        modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
+        numbers = indices if indices.dtype == np.int32 else indices.astype(np.int64, copy=False)
+        is_safe = indices.dtype != np.uint64  # large ones turn negative in 64 bits
+        tree = kernels.read_tree(numbers, shape, modes, threads) if is_safe else None
+        if tree is not None:
+            leaves, opens, nodes = tree
+            return cls._from_nodes(shape, modes, nodes, opens, leaves), None
+        columns, bad_row = kernels.split_indices(numbers, shape, threads)
+        if bad_row >= 0 or not is_safe:
+            check_indices(indices, shape)  # says what is wrong
+        return cls._from_columns(shape, modes, columns, threads)
+
+    @classmethod
+    def _from_columns(
+        cls,
+        shape: tuple[int, ...],
+        modes: tuple[int, ...],
+        coordinates: Sequence[Array],
+        threads: int = 1,
+    ) -> tuple[Fibres, Array | None]:
+        columns = [np.asarray(coordinates[k], dtype=np.uint32) for k in modes]
+        sizes = [shape[k] for k in modes]
+        permutation = kernels.sort_entries(columns, sizes, threads)
+        if permutation is not None:
+            columns = [column[permutation] for column in columns]
+        opens, n_repeated, row = kernels.find_nodes(columns, sizes, threads)
+        if n_repeated:
+            where = tuple(int(columns[modes.index(k)][row]) for k in range(len(shape)))
+            raise InputError(
+                f"indices must name every entry once, got {n_repeated} repeated "
+                f"(first: {where}); average or drop the repeats"
+            )
+        nodes = [column[rows] for column, rows in zip(columns, opens, strict=False)]
+        return cls._from_nodes(shape, modes, nodes, opens, columns[-1]), permutation
+
+    @classmethod
+    def _from_nodes(
+        cls,
+        shape: tuple[int, ...],
+        modes: tuple[int, ...],
+        nodes: list[Array],
+        opens: list[Array],
+        leaves: Array,
+    ) -> Fibres:
+        """Put a tree together from its nodes and the rows that open them."""
+        starts = [np.searchsorted(opens[i + 1], opens[i]) for i in range(len(opens) - 1)]
+        starts.append(opens[-1])
+        ends = [len(node) for node in nodes[1:]] + [len(leaves)]
+        closed = tuple(
+            np.append(start, end).astype(np.int64) for start, end in zip(starts, ends, strict=True)
+        )
+        return cls(shape, modes, tuple(nodes), closed, leaves)
+
+    def compact(self) -> Fibres:
+        """Return the same entries with lead-mode coordinates in 16 bits where the size allows."""
+        if self.shape[self.lead] > SHORT_SIZE:
+            return self
+        return replace(self, leaves=self.leaves.astype(np.uint16))
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as the kernels take it."""
+        return Tree(self.nodes, self.starts, self.leaves)
+
+    @property
+    def lead(self) -> int:
+        """The mode along which the fibres run."""
+        return self.modes[-1]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return len(self.leaves)
+
+    @property
+    def n_fibres(self) -> int:
+        """Number of fibres that hold at least one entry."""
+        return len(self.nodes[-1])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of all fibres along the lead mode: the product of the other sizes."""
+        return math.prod(self.shape) // self.shape[self.lead]
+
+    @cached_property
+    def columns(self) -> Array:
+        """Number of every stored fibre among all, counted in C order over the other modes."""
+        others = [k for k in range(len(self.shape)) if k != self.lead]
+        columns = np.zeros(self.n_fibres, dtype=np.int64)
+        stride = 1
+        for k in reversed(others):
+            columns += stride * self._at_fibres(self.modes.index(k)).astype(np.int64)
+            stride *= self.shape[k]
+        return columns
+
+    def _at_fibres(self, level: int) -> Array:
+        """Coordinate of one tree level at every fibre."""
+        coordinates = self.nodes[level]
+        for start in self.starts[level:-1]:
+            coordinates = np.repeat(coordinates, np.diff(start))
+        return coordinates
+
+    def along(self, mode: int) -> tuple[Fibres, Array | None]:
+        """Return the same entries along another lead mode, and the permutation into its order."""
+        mode = normalize_mode(mode, len(self.shape))
+        modes = self.modes if mode == self.lead else _lead_last(len(self.shape), mode)
+        return self.arranged(modes)
+
+    def arranged(self, modes: Sequence[int]) -> tuple[Fibres, Array | None]:
+        """Return the same entries in another tree order, and the permutation into it.
+
+        Each is sorted once and kept.
+        """
+        modes = tuple(modes)
+        if sorted(modes) != list(range(len(self.shape))):
+            raise InputError(f"modes must name each of the {len(self.shape)} once, got {modes}")
+        if modes == self.modes:
+            return self, None
+        if modes not in self._others:
+            coordinates = [self.coordinates(k) for k in range(len(self.shape))]
+            self._others[modes] = self._from_columns(self.shape, modes, coordinates)
+        return self._others[modes]
+
+    @cached_property
+    def _others(self) -> dict[tuple[int, ...], tuple[Fibres, Array | None]]:
+        return {}
+
+    def unseen(self, mode: int) -> Array:
+        """Coordinates of one mode at which no entry lies."""
+        mode = normalize_mode(mode, len(self.shape))
+        seen = np.zeros(self.shape[mode], dtype=bool)
+        places = self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]
+        first, size = 0, 8 * len(seen)
+        while first < len(places) and not seen.all():
+            seen[places[first : first + size]] = True
+            first, size = first + size, 2 * size
+        return np.flatnonzero(~seen)
+
+    def coordinates(self, mode: int) -> Array:
+        """Coordinate of one mode at every entry, in storage order."""
+        mode = normalize_mode(mode, len(self.shape))
+        if mode == self.lead:
+            return self.leaves
+        at_fibres = self._at_fibres(self.modes.index(mode))
+        return np.repeat(at_fibres, np.diff(self.starts[-1]))
+
+    def indices(self) -> Array:
+        """Return the ``m x d`` indices of the entries, in storage order."""
+        out = np.empty((self.size, len(self.shape)), dtype=np.int64)
+        for k in range(len(self.shape)):
+            out[:, k] = self.coordinates(k)
+        return out
+
+
+def _lead_last(d: int, lead: int) -> tuple[int, ...]:
+    return (*(k for k in range(d) if k != lead), lead)

@@ -1,0 +1,314 @@
+"""Tangent spaces: of the Tucker manifold (d+1 orthogonal parts), and of a single mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from tensormend.core.algebra import (
+    Array,
+    inner,
+    map_rows,
+    matricize,
+    mode_product,
+    multi_mode_product,
+    squared_norm,
+    svd,
+    tall_qr,
+)
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker
+from tensormend.errors import InputError
+
+__all__ = ["ModeTangent", "TuckerTangent", "core_inverses", "core_roots", "orthonormal_complement"]
+
+T = TypeVar("T")
+
+CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
+
+
+@dataclass(frozen=True, eq=False)
+class TuckerTangent:
+    """A tangent vector ``D ×_j U_j + sum_k C ×_{j≠k} U_j ×_k V_k`` at ``C ×_j U_j``.
+
+    The factors ``U_j`` of the point are orthonormal and ``U_k^H V_k = 0``, so the ``d + 1`` parts
+    are orthogonal to each other (equation 2.4 of the paper).
+    """
+
+    point: Tucker
+    core: Array
+    factors: tuple[Array, ...]
+
+    @classmethod
+    def from_pullback(cls, point: Tucker, core: Array, gradients: Sequence[Array]) -> TuckerTangent:
+        """Project a tensor ``G`` onto the tangent space, given its Tucker pull-back.
+
+        ``core`` is ``G ×_j U_j^H`` and ``gradients[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``.
+        """
+        factors = tuple(
+            (gradient - u @ (u.conj().T @ gradient)) @ inverse
+            for u, gradient, inverse in zip(
+                point.factors, gradients, core_inverses(point), strict=True
+            )
+        )
+        return cls(point, core, factors)
+
+    @classmethod
+    def project(cls, point: Tucker, z: Array) -> TuckerTangent:
+        """Project a dense tensor onto the tangent space: the slow twin of `from_pullback`."""
+        gradients = []
+        core = z
+        for k in range(point.ndim):
+            core = mode_product(core, point.factors[k].conj().T, k)
+            part = z
+            for j in range(point.ndim):
+                if j != k:
+                    part = mode_product(part, point.factors[j].conj().T, j)
+            gradients.append(matricize(part, k) @ matricize(point.core, k).conj().T)
+        return cls.from_pullback(point, core, gradients)
+
+    def inner(self, other: TuckerTangent) -> float:
+        """Real part of the inner product with another tangent vector at the same point."""
+        total = inner(self.core, other.core).real
+        for v, w, root in zip(self.factors, other.factors, core_roots(self.point), strict=True):
+            total += inner(v @ root, w @ root).real
+        return float(total)
+
+    def plus(self, other: TuckerTangent, weight: float) -> TuckerTangent:
+        """Return ``self + weight * other``, both at the same point."""
+        factors = tuple(v + weight * w for v, w in zip(self.factors, other.factors, strict=True))
+        return TuckerTangent(self.point, self.core + weight * other.core, factors)
+
+    def times(self, weight: float) -> TuckerTangent:
+        """Return ``weight * self``."""
+        factors = tuple(weight * v for v in self.factors)
+        return TuckerTangent(self.point, weight * self.core, factors)
+
+    def transport(self, point: Tucker) -> TuckerTangent:
+        """Project the vector onto the tangent space at another point, in factored form."""
+        z = self.as_tucker()
+        overlaps = [u.conj().T @ w for u, w in zip(point.factors, z.factors, strict=True)]
+        gradients = [
+            z.factors[k]
+            @ (
+                matricize(multi_mode_product(z.core, overlaps, skip=k), k)
+                @ matricize(point.core, k).conj().T
+            )
+            for k in range(z.ndim)
+        ]
+        return self.from_pullback(point, multi_mode_product(z.core, overlaps), gradients)
+
+    def squared_norm(self) -> float:
+        """Squared Frobenius norm, from the orthogonal parts."""
+        parts = (v @ root for v, root in zip(self.factors, core_roots(self.point), strict=True))
+        return sum(map(squared_norm, (self.core, *parts)))
+
+    def shifted(self, step_size: float) -> Tucker:
+        """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
+        return self._wide(self.point.core + step_size * self.core, step_size)
+
+    def as_tucker(self) -> Tucker:
+        """Return the tangent vector itself as a Tucker tensor of rank ``2 r``."""
+        return self._wide(self.core, 1.0)
+
+    def _wide(self, corner: Array, weight: float) -> Tucker:
+        x = self.point
+        core = np.zeros(tuple(2 * r for r in x.rank), dtype=x.dtype)
+        base = [slice(0, r) for r in x.rank]
+        core[tuple(base)] = corner
+        beside = weight * x.core
+        for k, r in enumerate(x.rank):
+            block = list(base)
+            block[k] = slice(r, None)
+            core[tuple(block)] = beside
+        pairs = zip(x.factors, self.factors, strict=True)
+        return Tucker(core, tuple(np.concatenate(pair, axis=1) for pair in pairs))
+
+    def retract(
+        self, step_size: float, truncate: Callable[[Tucker, tuple[int, ...]], Tucker] = thosvd
+    ) -> Tucker:
+        """Move along the vector and truncate back to the rank of the point, on the 2r core."""
+        return truncate(self.shifted(step_size), self.point.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeTangent:
+    """A matrix ``U C^T + D V^T`` in the tangent space at ``U S V^T``, along a lead mode.
+
+    ``left`` is ``U`` (``n x r``, orthonormal) and ``rows`` is ``V`` (``N x r``, orthonormal): the
+    singular vectors of the lead unfolding of X-hat, without conjugation of ``V``. ``across`` is
+    ``C`` (``N x r``) and ``along`` is ``D`` (``n x r``) with ``U^H D = 0``. The ``N`` columns of
+    the unfolding are counted in C order over the other modes.
+    """
+
+    mode: int
+    left: Array
+    rows: Array
+    across: Array
+    along: Array
+
+    @classmethod
+    def from_products(
+        cls, mode: int, left: Array, rows: Array, across: Array, along: Array
+    ) -> ModeTangent:
+        """Project ``G`` (equation 3.2), given ``G^T conj(U)`` and ``G conj(V)``."""
+        return cls(mode, left, rows, across, along - left @ (left.conj().T @ along))
+
+    @classmethod
+    def project(cls, mode: int, left: Array, rows: Array, z: Array) -> ModeTangent:
+        """Project a dense tensor: the slow twin of `from_products`."""
+        matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
+        return cls.from_products(mode, left, rows, matrix.T @ left.conj(), matrix @ rows.conj())
+
+    def squared_norm(self) -> float:
+        """Squared Frobenius norm, from the two orthogonal parts."""
+        return squared_norm(self.across) + squared_norm(self.along)
+
+    def dense(self, shape: Sequence[int]) -> Array:
+        """Form the tensor of a given shape."""
+        matrix = self.left @ self.across.T + self.along @ self.rows.T
+        others = [n for k, n in enumerate(shape) if k != self.mode]
+        return np.moveaxis(matrix.reshape(-1, *others), 0, self.mode)
+
+    def retract(
+        self, step_size: float, base: Array, threads: int = 1
+    ) -> tuple[Array, Array, Array]:
+        """Move from ``U base^T`` along the vector and truncate to rank ``r`` in the lead mode.
+
+        The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
+        ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
+        leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
+        """
+        r, v, alpha = self.left.shape[1], self.rows, self.rows.dtype.type(step_size)
+        panel, new = np.empty_like(v), np.empty_like(v)
+
+        def over_rows(work: Callable[[slice], Array]) -> Array:
+            total: Array = np.sum(map_rows(work, len(v), threads), axis=0)
+            return total
+
+        def move(rows: slice) -> Array:
+            panel[rows] = base[rows] + alpha * self.across[rows]
+            return panel[rows].T @ v[rows].conj()
+
+        def leave(rows: slice) -> Array:
+            panel[rows] -= v[rows] @ middle.T
+            return panel[rows].conj().T @ panel[rows]
+
+        def mix(rows: slice) -> Array:
+            new[rows] = v[rows] @ inside + q2[rows] @ outside
+            return new[rows].conj().T @ new[rows]
+
+        def straighten(rows: slice) -> None:
+            new[rows] = new[rows] @ turn
+
+        middle = over_rows(move)
+        gram = over_rows(leave)
+        q1, r1 = orthonormal_complement(self.left, alpha * self.along)
+        r2 = _gram_root(gram, float(np.linalg.norm(middle)))
+        if r2 is None:
+            basis, triangle = orthonormal_complement(v.conj(), panel.conj())
+            q2, r2, root = basis.conj(), triangle.conj(), np.eye(len(triangle), dtype=v.dtype)
+        else:
+            q2, root = panel, r2
+        corner = np.zeros((q1.shape[1], len(r2)), dtype=v.dtype)
+        um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
+        inside, outside = vh[:r, :r].T, np.linalg.solve(root, vh[:r, r:].T)
+        turn = _newton(over_rows(mix))
+        map_rows(straighten, len(v), threads)
+        return _refresh(self.left @ um[:r, :r] + q1 @ um[r:, :r]), s[:r], new
+
+
+def _gram_root(gram: Array, size: float) -> Array | None:
+    """Find ``r`` with ``panel = q r`` and ``q`` orthonormal to half the digits, or ``None``.
+
+    From the Gram matrix of the panel. Orthogonal to what was projected out of a panel of norm
+    ``size`` to as many digits, too, so that one Newton step makes up for the rest.
+    """
+    half = math.sqrt(float(np.finfo(gram.dtype).eps))
+    try:
+        root = np.linalg.cholesky(gram).conj().T
+        values = np.linalg.svd(root, compute_uv=False)
+    except np.linalg.LinAlgError:
+        return None
+    is_sound = values[-1] > math.sqrt(half) * values[0] and values[-1] > half * size
+    return root if is_sound else None
+
+
+def _newton(gram: Array) -> Array:
+    """Return what takes a panel with this Gram matrix to the nearest orthonormal one, nearly."""
+    out: Array = 1.5 * np.eye(len(gram), dtype=gram.dtype) - 0.5 * gram
+    return out
+
+
+def _refresh(panel: Array) -> Array:
+    """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up."""
+    fresh: Array = panel @ _newton(panel.conj().T @ panel)
+    return fresh
+
+
+def _remember(point: Tucker, name: str, make: Callable[[Tucker], T]) -> T:
+    """Keep what depends on the core alone with the value it belongs to: one point, many vectors."""
+    kept: T | None = point.__dict__.get(name)
+    if kept is None:
+        kept = point.__dict__[name] = make(point)
+    return kept
+
+
+def core_roots(point: Tucker) -> list[Array]:
+    """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
+
+    Not from the product, which would square the condition number.
+    """
+
+    def make(point: Tucker) -> list[Array]:
+        return [left * s for left, s in _core_vectors(point)]
+
+    return _remember(point, "_core_roots", make)
+
+
+def core_inverses(point: Tucker) -> list[Array]:
+    """Inverse of ``M_k(C) M_k(C)^H`` for every mode, without directions that are not there."""
+
+    def make(point: Tucker) -> list[Array]:
+        inverses = []
+        for left, s in _core_vectors(point):
+            weights = np.zeros_like(s)
+            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
+            weights[solid] = s[solid] ** -2.0
+            inverses.append((left * weights) @ left.conj().T)
+        return inverses
+
+    return _remember(point, "_core_inverses", make)
+
+
+def _core_vectors(point: Tucker) -> list[tuple[Array, Array]]:
+    """Left singular vectors and singular values of the core along every mode."""
+
+    def make(point: Tucker) -> list[tuple[Array, Array]]:
+        unfoldings = (matricize(point.core, k) for k in range(point.ndim))
+        return [svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
+
+    return _remember(point, "_core_vectors", make)
+
+
+def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:
+    """Factor ``panel = q r`` with ``q`` orthonormal and orthogonal to ``basis``.
+
+    ``panel`` is orthogonal to ``basis`` up to rounding. Where it is rank-deficient the plain QR
+    factor would not be orthogonal to the basis, and QR of both together is taken instead.
+    """
+    n, r = basis.shape
+    if panel.shape[0] != n:
+        raise InputError(f"panel must have {n} rows as the basis has, got {panel.shape[0]}")
+    width = min(panel.shape[1], n - r)
+    panel = panel - basis @ (basis.conj().T @ panel)
+    if width == panel.shape[1]:
+        q, triangle = tall_qr(panel)
+        if np.linalg.norm(basis.conj().T @ q) <= 1e2 * np.finfo(q.dtype).eps * np.sqrt(r):
+            return q, triangle
+    q = np.linalg.qr(np.hstack([basis, panel]))[0][:, r : r + width]
+    return q, q.conj().T @ panel

@@ -1,0 +1,1 @@
+"""Data with missing entries: accepted containers, file formats and data sets."""

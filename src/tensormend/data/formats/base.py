@@ -1,0 +1,252 @@
+"""What a format is, and what its readers and writers share."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
+from tensormend.data.observations import TensorData
+from tensormend.errors import FileError, InputError, MissingDependencyError, TensormendError
+
+__all__ = [
+    "Format",
+    "Options",
+    "check_chunks",
+    "choose",
+    "choose_tensor",
+    "describe",
+    "find_mask",
+    "is_mask_name",
+    "is_numeric",
+    "match_mask",
+    "portable",
+    "reading",
+    "require",
+    "writing",
+]
+
+MAX_CHUNKS = 1_000_000  # pieces of one array: more would take minutes to visit, filled or not
+MAX_LISTED = 12  # arrays of a file that a message names
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a reader may be told.
+
+    Attributes
+    ----------
+    variable : the array, dataset or column of values to take, where a file has several
+    modes : the columns of a table that hold the labels of the modes
+    memory_limit : bytes that the values may take
+    """
+
+    variable: str | None = None
+    modes: tuple[str, ...] | None = None
+    memory_limit: float | None = DEFAULT_MEMORY_LIMIT
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Attributes
+    ----------
+    name : what to call it
+    suffixes : how names of such files end, in small letters
+    read : returns what a file holds
+    write : writes what a file shall hold to a path that is not there yet
+    extra : what to install for it, ``None`` if nothing
+    takes : the options of the reader that it heeds, of ``"variable"`` and ``"modes"``
+    is_lossy : whether values come back changed, zeros among them, so that it cannot hold a mask
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Options], TensorData]
+    write: Callable[[Path, TensorData], None]
+    extra: str | None = None
+    takes: tuple[str, ...] = ()
+    is_lossy: bool = False
+
+
+def require(module: str, extra: str, what: str) -> ModuleType:
+    """Import a library that is not always there, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise MissingDependencyError(
+            f"{what} needs {library}, which is not installed; pip install 'tensormend[{extra}]'"
+        ) from error
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn what a library raises on damaged bytes into an error that names the file."""
+    try:
+        yield
+    except FileError:
+        raise
+    except InputError as error:  # of what was read, which does not know the file
+        raise FileError(f"{path} does not hold a tensor: {error}") from error
+    except TensormendError:
+        raise
+    except Exception as error:  # there is no kind of error that no reader raises on hostile bytes
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise FileError(
+            f"{path} should be {what}, but is damaged or something else ({reason}); check the "
+            "file, and that its name ends as files of its kind do"
+        ) from error
+
+
+@contextmanager
+def writing(path: Path, what: str) -> Iterator[None]:
+    """Turn what a library raises on data that it cannot write into an error that names the file."""
+    try:
+        yield
+    except (TensormendError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(
+            f"{path} must get data that {what} can hold, got others ({reason}); write another "
+            "format, such as .npz"
+        ) from error
+
+
+def choose(
+    path: Path, found: Mapping[str, Sequence[int]], wanted: str | None, what: str = "array"
+) -> str:
+    """Return the name of the array to take, of those found with their shapes."""
+    if wanted is not None and wanted in found:
+        return wanted
+    if wanted is None and len(found) == 1:
+        return next(iter(found))
+    shown = [f"{name} ({' x '.join(map(str, found[name]))})" for name in [*found][:MAX_LISTED]]
+    if len(found) > MAX_LISTED:
+        shown.append(f"{len(found) - MAX_LISTED} more")
+    held = ", ".join(shown) or "none"
+    if wanted is not None:
+        raise FileError(f"{path} must hold the {what} {wanted!r}, found {held}")
+    if found:
+        raise FileError(
+            f"{path} must hold one {what} to take, found {held}; name one with variable="
+        )
+    raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
+
+
+def is_numeric(part: Any) -> bool:
+    """Tell whether an array holds numbers in two or more modes."""
+    return part.dtype.kind in "biufc" and len(part.shape) > 1
+
+
+def choose_tensor(
+    path: Path,
+    found: Mapping[str, Any],
+    wanted: str | None,
+    what: str = "array",
+    *,
+    is_tensor: Callable[[Any], bool] = is_numeric,
+    masks: Collection[str] = (),
+) -> str:
+    """Return the name of the array to take, of all that a file holds; a mask only if asked for."""
+    tensors = {key: part.shape for key, part in found.items() if is_tensor(part)}
+    if wanted is None:
+        names = list(tensors)
+        left_out = {key for key in names if key in masks or is_mask_name(key, names)}
+        values = {key: shape for key, shape in tensors.items() if key not in left_out}
+        return choose(path, values, None, what)
+    name = wanted.strip("/")
+    if name in found and name not in tensors:
+        raise FileError(
+            f"the {what} {name!r} of {path} must be numbers with two or more modes, got "
+            f"{describe(found[name])}; name another one"
+        )
+    return choose(path, tensors, name, what)
+
+
+def describe(part: Any) -> str:
+    """Say what an array holds."""
+    try:
+        return f"{part.dtype} of shape {part.shape}"
+    except Exception:  # numbers of a width that NumPy does not have
+        return "a type that NumPy does not have"
+
+
+def find_mask(
+    path: Path, found: Mapping[str, Any], name: str, word: str | None, what: str = "array"
+) -> str | None:
+    """Find the mask of an array: that which an attribute names, or one of its shape beside it."""
+    folder = name.rpartition("/")[0]
+    if word is None:
+        beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
+        fits = (key for key in beside if key in found and key != name)
+        return next((key for key in fits if found[key].shape == found[name].shape), None)
+    places = (f"{folder}/{word}".strip("/"), word.strip("/"))
+    place = next((key for key in places if key in found and key != name), None)
+    if place is None:
+        raise FileError(
+            f"the {what} {name!r} of {path} names the mask {word!r}, which is not there; correct "
+            "the attribute, or add the mask"
+        )
+    return place
+
+
+def is_mask_name(name: str, others: Sequence[str]) -> bool:
+    """Tell whether an array is the mask of another one of these, by its name."""
+    folder, _, last = name.rpartition("/")
+    if last == "mask":
+        return any(other != name and other.rpartition("/")[0] == folder for other in others)
+    return last.endswith("_mask") and name.removesuffix("_mask") in others
+
+
+def match_mask(mask: Array, shape: tuple[int, ...], what: str) -> Array:
+    """Return a mask of the shape of the data; one of the leading modes holds for all the others."""
+    if mask.ndim < 2 or mask.shape != shape[: mask.ndim]:
+        raise FileError(
+            f"{what} must be an array of the shape of the data, {shape}, or of their leading "
+            f"modes, got {mask.shape}"
+        )
+    shown = np.nan_to_num(mask) != 0
+    shown = shown.reshape(shown.shape + (1,) * (len(shape) - shown.ndim))
+    return np.array(np.broadcast_to(shown, shape))
+
+
+def check_chunks(
+    shape: Sequence[int], chunks: Sequence[int] | None, dtype: Any, limit: float | None, what: str
+) -> None:
+    """Refuse an array that is too large, or stored in pieces too large or too many."""
+    check_memory(shape, dtype, limit, what)
+    if chunks is None:
+        return
+    check_memory(chunks, dtype, limit, f"a chunk of {what}")
+    count = math.prod(-(-n // max(size, 1)) for n, size in zip(shape, chunks, strict=True))
+    if limit is not None and count > MAX_CHUNKS:
+        raise FileError(
+            f"{what} must be stored in at most {MAX_CHUNKS} chunks, got {count} of shape "
+            f"{tuple(chunks)}; store it in larger ones, or set no memory limit"
+        )
+
+
+def portable(data: TensorData, what: str, *, takes_complex: bool = True) -> Array:
+    """Return the whole array in a type of numbers that every reader of a format knows."""
+    values = data.dense()
+    if values.dtype.kind == "c" and not takes_complex:
+        raise InputError(
+            f"{what} holds real numbers, got {values.dtype}; save real and imaginary parts apart, "
+            "or in another format"
+        )
+    small, large = (np.complex64, np.complex128) if values.dtype.kind == "c" else "fd"
+    if values.dtype.kind in "fc":
+        is_small = values.dtype.itemsize <= np.dtype(small).itemsize
+        return values.astype(small if is_small else large, copy=False)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)

@@ -1,0 +1,365 @@
+"""`load` and `save`: one reader and writer for each format, found by the end of the name."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape
+from tensormend.core.storage import check_folder
+from tensormend.data.formats import (
+    hdf5,
+    images,
+    matlab,
+    netcdf,
+    nifti,
+    numpy_files,
+    tables,
+    tiff,
+    tns,
+    video,
+    zarr_files,
+)
+from tensormend.data.formats.base import Format, Options, match_mask, reading, writing
+from tensormend.data.formats.pixels import is_colour
+from tensormend.data.observations import Known, TensorData
+from tensormend.errors import FileError, InputError
+
+__all__ = ["FORMATS", "find_format", "load", "save"]
+
+FORMATS: tuple[Format, ...] = (
+    Format("NumPy array", (".npy",), numpy_files.read_npy, numpy_files.write_npy),
+    Format(
+        "NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz, takes=("variable",)
+    ),
+    Format(
+        "HDF5 file", (".h5", ".hdf5"), hdf5.read_hdf5, hdf5.write_hdf5, "hdf5", takes=("variable",)
+    ),
+    Format("MATLAB file", (".mat",), matlab.read_mat, matlab.write_mat, takes=("variable",)),
+    Format(
+        "NetCDF file",
+        (".nc", ".nc4"),
+        netcdf.read_netcdf,
+        netcdf.write_netcdf,
+        "netcdf",
+        takes=("variable",),
+    ),
+    Format(
+        "Zarr store",
+        (".zarr",),
+        zarr_files.read_zarr,
+        zarr_files.write_zarr,
+        "zarr",
+        takes=("variable",),
+    ),
+    Format("NIfTI image", (".nii", ".nii.gz"), nifti.read_nifti, nifti.write_nifti, "nifti"),
+    Format("FROSTT entries", (".tns", ".tns.gz"), tns.read_tns, tns.write_tns),
+    Format(
+        "long table",
+        (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+        tables.read_csv,
+        tables.write_csv,
+        "tables",
+        takes=("variable", "modes"),
+    ),
+    Format(
+        "Parquet table",
+        (".parquet",),
+        tables.read_parquet,
+        tables.write_parquet,
+        "tables",
+        takes=("variable", "modes"),
+    ),
+    Format("PNG image", (".png",), images.read_image, images.write_image, "images"),
+    Format(
+        "JPEG image",
+        (".jpg", ".jpeg"),
+        images.read_image,
+        images.write_image,
+        "images",
+        is_lossy=True,
+    ),
+    Format(
+        "TIFF stack",
+        (".tif", ".tiff"),
+        tiff.read_tiff,
+        tiff.write_tiff,
+        "images",
+        takes=("variable",),
+    ),
+    Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
+    Format(
+        "video",
+        (".mp4", ".mkv", ".avi", ".mov", ".webm"),
+        video.read_video,
+        video.write_video,
+        "video",
+        is_lossy=True,
+    ),
+)
+"""Every format, one a line: add a format by adding its reader and writer here."""
+
+OUTCOMES = {"Completion": "result.data", "Result": "result.x"}
+"""What to save of the outcome of a run."""
+
+
+def find_format(path: str | os.PathLike[str]) -> Format:
+    """Tell the format of a file from the end of its name.
+
+    >>> find_format("speeds.npy").name
+    'NumPy array'
+    """
+    name = Path(path).name.lower()
+    endings = [(end, form) for form in FORMATS for end in form.suffixes if name.endswith(end)]
+    if not endings:
+        known = ", ".join(end for form in FORMATS for end in form.suffixes)
+        raise InputError(
+            f"the name of a file must end in one of {known}, got {Path(path).name!r}; rename or "
+            "convert it"
+        )
+    return max(endings, key=lambda pair: len(pair[0]))[1]
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    variable: str | None = None,
+    modes: Sequence[str] | None = None,
+    missing: float | None = None,
+    mask: str | os.PathLike[str] | None = None,
+    memory_limit: float | None = DEFAULT_MEMORY_LIMIT,
+) -> TensorData:
+    """Read a tensor with holes from a file.
+
+    Parameters
+    ----------
+    path : a file whose name ends as one of `FORMATS` does
+    variable : the array, dataset or column of values to take, where there are several
+    modes : the columns of a table that hold the labels of the modes
+    missing : a value that stands for an unknown entry, beside NaN and what the file itself says;
+        a pixel of colours is unknown if all of them have it
+    mask : another file, of any format that keeps zeros, with an array of the same shape, zero or
+        false where unknown; one of the shape of the leading modes holds for all places of the
+        others, and that of a picture may leave out its colours, its frames, or both
+    memory_limit : bytes that the values may take; a larger file is refused before it is read
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "data.npy"
+    >>> np.save(path, np.array([[1.0, -9.0], [3.0, 4.0]]))
+    >>> load(path, missing=-9).n_known
+    3
+    """
+    if mask is not None:
+        _check_mask_format(Path(mask))
+    data = _read(path, variable, modes, memory_limit)
+    if missing is not None and not np.isnan(missing):
+        hidden = np.asarray(data.values == float(missing))
+        if is_colour(data) and not data.is_sparse:  # a pixel is unknown whole
+            hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
+        data = data.hide(hidden)
+        _check_known(data, path, f"other than the missing value {missing}")
+    if mask is not None:
+        data = data.hide(~_read_mask(Path(mask), data, memory_limit))
+        _check_known(data, path, f"that the mask {mask} shows")
+    return data
+
+
+def _read(
+    path: str | os.PathLike[str],
+    variable: str | None,
+    modes: Sequence[str] | None,
+    memory_limit: float | None,
+) -> TensorData:
+    """Read what the file itself says."""
+    source = Path(path)
+    form = find_format(source)
+    _check_options(source, form, variable=variable, modes=modes)
+    if not source.exists():
+        raise InputError(f"{source} must be a file that exists; check the name")
+    if not source.is_file() and not source.is_dir():  # a pipe would keep us waiting
+        raise InputError(f"{source} must be a file, got something else; copy it to a file first")
+    columns = None if modes is None else tuple(modes)
+    with reading(source, f"a file of the format {form.name}"):
+        data = form.read(source, Options(variable, columns, memory_limit))
+        as_shape(data.shape)
+    _check_known(data, path, "")
+    return data
+
+
+def _check_options(path: Path, form: Format, **options: Any) -> None:
+    """Refuse options that a format does not heed."""
+    for name, given in options.items():
+        if given is not None and name not in form.takes:
+            heeding = [end for one in FORMATS if name in one.takes for end in one.suffixes]
+            raise InputError(
+                f"{name} goes with files of several arrays or columns ({', '.join(heeding)}), got "
+                f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out"
+            )
+    if isinstance(options["modes"], str):
+        raise InputError(
+            f"modes must be a list of names of columns, got the string {options['modes']!r}; put "
+            "it in brackets"
+        )
+
+
+def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
+    if data.n_known == 0:
+        raise FileError(
+            f"{os.fspath(path)} must hold at least one known entry {what}".rstrip()
+            + ", found none; check what stands for unknown"
+        )
+
+
+def _check_mask_format(path: Path) -> None:
+    """Refuse a mask whose zeros may be other numbers by now."""
+    form = find_format(path)
+    if form.is_lossy:
+        raise InputError(
+            f"a mask must be a file whose zeros stay zeros, got {path}, a file of the format "
+            f"{form.name}; write the mask as .png or .npy"
+        )
+
+
+def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Array:
+    """Read an array that tells what is known, and match it with the values."""
+    given = _read(path, None, None, memory_limit)
+    shapes = _mask_shapes(data)
+    if given.indices is None:
+        known = given.values if given.known is None else np.where(given.known, given.values, 0)
+        if given.shape in shapes:
+            shown = np.nan_to_num(known) != 0
+            shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
+        else:
+            shown = match_mask(known, data.shape, f"the mask {path}")
+        if given.names[0] == data.names[0]:
+            _check_labels(path, given, data)
+        return np.array(shown if data.indices is None else shown[tuple(data.indices.T)])
+    _check_labels(path, given, data)
+    if given.shape != data.shape:
+        raise FileError(
+            f"the mask {path} must have the shape of the data, {data.shape}, got {given.shape}"
+        )
+    places, values = given.entries()
+    places = places[values != 0]
+    if data.indices is None:
+        shown = np.zeros(data.shape, dtype=bool)
+        shown[tuple(places.T)] = True
+        return shown
+    if len(places) == 0:
+        return np.zeros(len(data.values), dtype=bool)
+    return Known(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
+
+
+def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:
+    """Refuse a mask whose places have other labels than those of the data."""
+    for name, ours, its in zip(data.names, data.labels, mask.labels, strict=False):
+        if ours is not None and its is not None and not np.array_equal(ours, its):
+            raise FileError(
+                f"the mask {path} must have the labels of the data in mode {name!r}, in the same "
+                "order, got other ones; reorder it like the data"
+            )
+
+
+def _mask_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Shapes that a mask may have, each with that in which it spreads over the data.
+
+    A mask of a picture may leave out the colours, the frames, or both.
+    """
+    shapes = {data.shape: data.shape}
+    for frames in {0, int(data.names[0] == "frame")}:
+        for colours in {0, int(is_colour(data))}:
+            inner = data.shape[frames : len(data.shape) - colours]
+            shapes.setdefault(inner, (1,) * frames + inner + (1,) * colours)
+    return shapes
+
+
+def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) -> None:
+    """Write a tensor to a file, which is there whole in the end or not at all.
+
+    Parameters
+    ----------
+    path : where to, in the format that the end of the name tells
+    data : a `TensorData`, as `load` and `complete` return them, or an array
+    overwrite : take the place of a file that is there
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "data.npy"
+    >>> save(path, np.ones((2, 3)))
+    >>> load(path).shape
+    (2, 3)
+    """
+    target = check_folder(path)
+    form = find_format(target)
+    if target.exists() and not overwrite:
+        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
+    if target.is_dir() and not _is_store(target):
+        raise InputError(f"{target} is a folder of other things; choose another name")
+    data = _as_data(data)
+    as_shape(data.shape)
+    ending = next(end for end in form.suffixes if target.name.lower().endswith(end))
+    temporary = target.parent / f".{secrets.token_hex(6)}.part{ending}"
+    try:
+        with writing(target, f"a file of the format {form.name}"):
+            form.write(temporary, data)
+        _replace(temporary, target)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _as_data(data: Any) -> TensorData:
+    """Return what is to be written as a `TensorData`."""
+    if isinstance(data, TensorData):
+        return data
+    for kind in type(data).__mro__:  # by name: outcomes are made of what is here, not used by it
+        if kind.__module__.startswith("tensormend.") and kind.__name__ in OUTCOMES:
+            raise InputError(
+                f"data to save must be an array or a TensorData, got a {type(data).__name__}; give "
+                f"{OUTCOMES[kind.__name__]}"
+            )
+    return TensorData(np.asarray(data))
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Put what was written in the place of what is there."""
+    if not temporary.is_dir() and not target.is_dir():
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        return
+    if not target.exists():
+        temporary.replace(target)
+        return
+    if target.is_dir() != temporary.is_dir():
+        kind = "folder" if target.is_dir() else "file"
+        raise InputError(f"{target} cannot take the place of the {kind} there; remove it first")
+    aside = temporary.with_name(f"{temporary.name}.old")
+    target.replace(aside)  # a folder cannot take the place of another in one step
+    try:
+        temporary.replace(target)
+    except BaseException:
+        aside.replace(target)
+        raise
+    _remove(aside)
+
+
+def _is_store(folder: Path) -> bool:
+    """Tell whether a folder is a store of arrays, or empty, and so may be replaced."""
+    names = {part.name for part in folder.iterdir()}
+    return not names or not names.isdisjoint({"zarr.json", ".zgroup", ".zarray"})
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)

@@ -1,0 +1,145 @@
+"""Rows of a long table as entries of a tensor, and back; whatever library holds the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+from tensormend.data.formats.entries import find_repeat
+from tensormend.data.formats.labels import format_labels
+from tensormend.data.observations import TensorData
+from tensormend.data.observations.columns import warn_wide
+from tensormend.errors import FileError, InputError
+
+__all__ = ["Column", "as_text", "assemble", "blocks", "keep_used", "plan_columns"]
+
+MAX_ROWS = 5 * 10**8
+"""Rows that a table may have when it is written."""
+
+BLOCK = 2**18  # rows that are written at a time
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of labels.
+
+    Attributes
+    ----------
+    labels : in their order
+    places : per row, the place of its label; -1 where it has none
+    texts : the labels as they were written, or ``None``
+    """
+
+    labels: Array
+    places: Array
+    texts: tuple[str, ...] | None = None
+
+
+def keep_used(labels: Array, places: Array) -> Column:
+    """Leave out labels that no row has; a place of -1 is a row without a label.
+
+    >>> keep_used(np.array(["a", "b", "c"]), np.array([2, 0, -1])).places
+    array([ 1,  0, -1])
+    """
+    used = np.bincount(places[places >= 0], minlength=len(labels)) > 0
+    return Column(labels[used], np.append(np.cumsum(used) - 1, -1)[places])
+
+
+def assemble(
+    path: Path,
+    modes: Sequence[str],
+    value: str,
+    columns: Sequence[Column],
+    values: Array,
+    details: dict[str, Any],
+    line: Callable[[int], int],
+    *,
+    is_guess: bool,
+) -> TensorData:
+    """Put the columns together, each row an entry of its own; warn if they were badly guessed."""
+    word = "row" if path.name.lower().endswith(".parquet") else "line"
+    for name, column in zip(modes, columns, strict=True):
+        if column.places.min() < 0:
+            raise FileError(
+                f"every row must have a label in each mode, got none for {name!r} in {word} "
+                f"{line(int(np.argmin(column.places)))} of {path}; drop such rows"
+            )
+    indices = np.empty((len(values), len(columns)), dtype=np.int64)
+    for k, column in enumerate(columns):
+        indices[:, k] = column.places
+    sizes = tuple(len(column.labels) for column in columns)
+    repeat = find_repeat(indices, sizes)
+    if repeat is not None:
+        entry = ", ".join(
+            f"{name}={column.labels[place]}"
+            for name, column, place in zip(modes, columns, indices[repeat[0]], strict=True)
+        )
+        raise FileError(
+            f"every entry must be in one row of {path}, got {entry} in {word}s {line(repeat[0])} "
+            f"and {line(repeat[1])}; average the rows or drop some"
+        )
+    labels = tuple(column.labels for column in columns)
+    if is_guess:
+        warn_wide(modes, indices, labels, "variable")
+    return TensorData(
+        values,
+        indices=indices,
+        sizes=sizes,
+        names=tuple(modes),
+        labels=labels,
+        name=value,
+        details=details,
+    )
+
+
+def plan_columns(data: TensorData) -> tuple[list[str], str]:
+    """Name the columns, and refuse what cannot be a table."""
+    n_rows = math.prod(data.shape)
+    if n_rows > MAX_ROWS:
+        raise InputError(
+            f"a table has a row for every entry and may have {MAX_ROWS}, got {n_rows} entries of "
+            f"shape {data.shape}; write .npz or .tns, which hold the known entries alone"
+        )
+    if data.values.dtype.kind not in "biuf":
+        raise InputError(f"a table holds real numbers, got {data.values.dtype}; write .npz instead")
+    if len(set(data.names)) != len(data.names):
+        raise InputError(
+            f"modes of a table must have names of their own, got {list(data.names)}; rename them"
+        )
+    value = data.name or "value"
+    while value in data.names:
+        value += "_"
+    columns = list(data.details.get("columns", ()))
+    if sorted(columns) != sorted([*data.names, value]):
+        columns = [*data.names, value]
+    return columns, value
+
+
+def as_text(data: TensorData, mode: int) -> list[str]:
+    """Write the labels of a mode, as the file that was read had them."""
+    labels = data.labels[mode]
+    if labels is None:
+        return [str(place) for place in range(data.shape[mode])]
+    texts = format_labels(labels)
+    saved = data.details.get("texts", ())
+    if mode < len(saved) and saved[mode][0].dtype == labels.dtype:
+        known, shown = saved[mode]
+        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        found = known[places] == labels
+        for k in np.flatnonzero(found).tolist():
+            texts[k] = shown[places[k]]
+    return texts
+
+
+def blocks(data: TensorData) -> Iterator[tuple[tuple[Array, ...], Array]]:
+    """Yield the places and values of all entries, in the order of C arrays."""
+    values = data.dense(memory_limit=None).reshape(-1)
+    for start in range(0, len(values), BLOCK):
+        stop = min(start + BLOCK, len(values))
+        yield np.unravel_index(np.arange(start, stop), data.shape), values[start:stop]

@@ -1,0 +1,10 @@
+"""What is known of a tensor: data of every accepted kind, read into indices and values.
+
+One file a kind of data; each library that is not always there is named in its own file.
+"""
+
+from tensormend.data.observations.base import Keys, Kind, Known, Labelled
+from tensormend.data.observations.data import TensorData
+from tensormend.data.observations.read import read_known
+
+__all__ = ["Keys", "Kind", "Known", "Labelled", "TensorData", "read_known"]

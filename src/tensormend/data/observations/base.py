@@ -1,0 +1,216 @@
+"""`Known`: the known entries of a tensor, and the kind of data they came in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensormend.core import kernels
+from tensormend.core.algebra import Array, is_inexact
+from tensormend.errors import InputError
+
+__all__ = ["Keys", "Kind", "Known", "Labelled", "as_numbers"]
+
+Keys = Sequence[int | slice | Array]
+"""A selection per mode: a slice or a vector of places keeps the mode, an int drops it."""
+
+BAD_LABEL = (KeyError, IndexError, TypeError, ValueError)  # how libraries refuse a label
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Data without labels, put back as a NumPy array; the other kinds change what they must."""
+
+    words: ClassVar[str] = "a NumPy array"
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block, which has all modes, back into this kind of data."""
+        return block.reshape([n for n, key in zip(block.shape, keys, strict=True) if is_kept(key)])
+
+    def wrap_factor(self, mode: int, factor: Array) -> Any:  # noqa: ARG002
+        """Put labels on the rows of a factor matrix."""
+        return factor
+
+    def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:  # noqa: ARG002
+        """Bytes that one entry takes, its place included, in a tensor of so many modes."""
+        return dtype.itemsize
+
+    def find(self, labels: Mapping[Hashable, Any]) -> Keys:  # noqa: ARG002
+        """Turn labels, by the names of the modes, into places."""
+        raise InputError(
+            f"sel takes labels, which {self.words} does not have; use integers in brackets, as in "
+            "completion[3, :, 5]"
+        )
+
+    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its places, for a message."""
+        return f"mode {mode}", f"index {', '.join(map(str, places))}"
+
+    def describe_entry(self, place: Sequence[int]) -> str:
+        """Name one entry, for a message."""
+        return f"index {tuple(int(i) for i in place)}"
+
+
+class Labelled(Kind, ABC):
+    """Data whose modes have names and whose places have labels."""
+
+    names: tuple[Hashable, ...]
+
+    @abstractmethod
+    def label(self, mode: int, place: int) -> Any:
+        """Return the label of a place."""
+
+    @abstractmethod
+    def locate(self, mode: int, label: Any) -> Array:
+        """Return the place of a label, or the places of a list or slice of labels."""
+
+    def find(self, labels: Mapping[Hashable, Any]) -> Keys:
+        """Turn labels, by the names of the modes, into places."""
+        keys: list[int | slice | Array] = [slice(None)] * len(self.names)
+        for name, label in labels.items():
+            if name not in self.names:
+                raise InputError(
+                    f"sel takes labels by the names of modes, got {name!r}; use one of "
+                    f"{', '.join(map(repr, self.names))}"
+                )
+            mode = self.names.index(name)
+            try:
+                places = self.locate(mode, label)
+            except BAD_LABEL as error:
+                raise InputError(
+                    f"sel takes labels that mode {name!r} has, which begin with "
+                    f"{self.label(mode, 0)}, got {label!r}; list them with completion."
+                    f"factors[{mode}]"
+                ) from error
+            if places.ndim > 1:
+                raise InputError(
+                    f"sel takes one label, a list or a slice, got an array of {places.ndim} "
+                    f"dimensions for mode {name!r}; flatten it"
+                )
+            keys[mode] = places if places.ndim else int(places)
+        return keys
+
+    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its places, for a message."""
+        labels = ", ".join(str(self.label(mode, int(place))) for place in places)
+        name = self.names[mode]
+        return (str(name) if name == f"mode {mode}" else f"mode {name!r}"), labels
+
+    def describe_entry(self, place: Sequence[int]) -> str:
+        """Name one entry, for a message."""
+        return ", ".join(f"{n}={self.label(k, int(place[k]))}" for k, n in enumerate(self.names))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The known entries of a tensor.
+
+    Attributes
+    ----------
+    indices : ``m x d`` integers, each entry once
+    values : their values, in float32, float64, complex64 or complex128
+    shape : sizes of the modes
+    kind : the kind of data they came in
+
+    Notes
+    -----
+    Indices and values that were given as such are kept and not copied.
+
+    Examples
+    --------
+    >>> known = Known(np.array([[0, 1], [1, 2]]), np.array([5.0, 7.0]), (2, 3))
+    >>> known.find(np.array([[1, 2], [0, 0]]))
+    array([ 1, -1])
+    """
+
+    indices: Array
+    values: Array
+    shape: tuple[int, ...]
+    kind: Kind = field(default_factory=Kind)
+
+    def __post_init__(self) -> None:
+        if len(self.values) == 0:
+            raise InputError("data must have at least one known entry, got none")
+        if np.isfinite(self.values.sum()):  # without a temporary array where all is well
+            return
+        bad = ~np.isfinite(self.values)
+        if bad.any():
+            first = self.kind.describe_entry(self.indices[int(np.argmax(bad))])
+            raise InputError(
+                f"known entries must be finite, got {int(bad.sum())} NaN or infinite (first at "
+                f"{first}); mark them as unknown"
+            )
+
+    def find(self, places: Array) -> Array:
+        """Return the row of each of ``q x d`` places among the known entries, -1 if unknown."""
+        near = np.ones(len(self.values), dtype=bool)
+        for k, n in enumerate(self.shape):
+            asked = np.zeros(n, dtype=bool)
+            asked[places[:, k]] = True
+            near &= asked[self.indices[:, k]]
+        rows = np.flatnonzero(near)
+        columns = [
+            np.concatenate([self.indices[rows, k], places[:, k]]).astype(np.uint32)
+            for k in range(len(self.shape))
+        ]
+        order = kernels.sort_entries(columns, self.shape)
+        if order is None:
+            order = np.arange(len(columns[0]))
+        opens = np.ones(len(order), dtype=bool)  # the first of equal places
+        opens[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+        # the sort is stable, so that the known entry comes first among its equals
+        first = np.empty_like(order)
+        first[order] = order[opens][np.cumsum(opens) - 1]
+        found = first[len(rows) :]
+        out = np.full(len(found), -1)
+        out[found < len(rows)] = rows[found[found < len(rows)]]
+        return out
+
+    def put(self, block: Array, places: Sequence[slice | Array]) -> None:
+        """Write the known values into a block, which has the given places of each mode."""
+        tables = [_positions(part, n) for part, n in zip(places, self.shape, strict=True)]
+        rows: slice | Array = slice(None)
+        for k, table in enumerate(tables):
+            if table is not None:
+                inside = table[self.indices[rows, k]] >= 0
+                rows = np.flatnonzero(inside) if isinstance(rows, slice) else rows[inside]
+        columns = zip(self.indices[rows].T, tables, strict=True)
+        where = tuple(column if table is None else table[column] for column, table in columns)
+        block[where] = self.values[rows]
+        for k, table in enumerate(tables):
+            if table is not None and not isinstance(places[k], slice):
+                source = table[places[k]]  # where a place is asked for twice, that of its values
+                if not np.array_equal(source, np.arange(len(source))):
+                    block[...] = block.take(source, axis=k)
+
+
+def is_kept(key: int | slice | Array) -> bool:
+    """Tell whether a selection keeps its mode."""
+    return not isinstance(key, int)
+
+
+def as_numbers(values: Any) -> Array:
+    """Return an array of numbers in one of the four types that tensormend computes in."""
+    array = np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.dtype.kind not in "biufc":
+        raise InputError(
+            f"data must be numbers, got {type(values).__name__} of {array.dtype}; mark unknown "
+            "entries by NaN or give a mask, and convert other kinds of data to an array"
+        )
+    native = array.dtype.newbyteorder("=")
+    wide = np.dtype(np.complex128 if native.kind == "c" else np.float64)
+    return array.astype(native if is_inexact(native) else wide, copy=False)
+
+
+def _positions(part: slice | Array, n: int) -> Array | None:
+    """Position of each place of a mode in a selection, -1 if outside; ``None`` if all are in it."""
+    if isinstance(part, slice) and part.indices(n) == (0, n, 1):
+        return None
+    chosen = np.arange(n)[part]
+    table = np.full(n, -1)
+    table[chosen] = np.arange(len(chosen))
+    return table

@@ -1,0 +1,131 @@
+"""`xarray.DataArray`: names, coordinates and attributes are kept; the file that names xarray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from tensormend.core.algebra import Array, as_shape
+from tensormend.data.observations.arrays import find_known
+from tensormend.data.observations.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.data.observations.sparse import read_coo
+from tensormend.errors import InputError, MissingDependencyError
+
+__all__ = ["read_dataarray", "register_accessor", "require_xarray"]
+
+Accessor = TypeVar("Accessor", bound=type)
+
+
+@dataclass(frozen=True, eq=False)
+class DataArrayKind(Labelled):
+    """What a DataArray has beside its values: an xarray.Dataset of coordinates, names, attributes.
+
+    The encoding, which says how values were packed in a file, is left behind: what is filled in
+    need not fit it.
+    """
+
+    words: ClassVar[str] = "a DataArray"
+    names: tuple[Hashable, ...]
+    shape: tuple[int, ...]
+    coords: Any = field(repr=False)
+    name: Hashable
+    attrs: dict[Any, Any] = field(repr=False)
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block back into a DataArray, with the coordinates that belong."""
+        import xarray as xr
+
+        chosen = dict(zip(self.names, keys, strict=True))
+        part = self.coords.isel(chosen, missing_dims="ignore")
+        return xr.DataArray(
+            super().wrap(block, keys),
+            coords=part.coords,
+            dims=[name for name, key in chosen.items() if is_kept(key)],
+            name=self.name,
+            attrs=self.attrs,
+        )
+
+    def wrap_factor(self, mode: int, factor: Array) -> Any:
+        """Return a DataArray over the mode and ``"component"``."""
+        import xarray as xr
+
+        name = self.names[mode]
+        component = "component" if name != "component" else "component_of"
+        return xr.DataArray(factor, coords=self._coords_of(mode), dims=[name, component])
+
+    def label(self, mode: int, place: int) -> Any:
+        """Return the coordinate of a place, or its number where the mode has none."""
+        index = self.coords.indexes.get(self.names[mode])
+        return place if index is None else index[place]
+
+    def locate(self, mode: int, label: Any) -> Array:
+        """Let xarray find labels, in all the ways it knows."""
+        import xarray as xr
+
+        name = self.names[mode]
+        places = np.arange(self.shape[mode])
+        numbered = xr.DataArray(places, coords=self._coords_of(mode), dims=[name])
+        return np.asarray(numbered.sel({name: label}))
+
+    def _coords_of(self, mode: int) -> Any:
+        others = [name for name in self.coords.dims if name != self.names[mode]]
+        return self.coords.drop_dims(others).coords
+
+
+def read_dataarray(data: Any, mask: Any) -> Known:
+    """Read a DataArray with NaN where unknown, or with a mask; it may hold a sparse.COO."""
+    import xarray as xr
+
+    if not isinstance(data, xr.DataArray):
+        raise InputError(
+            f"of xarray's kinds data must be a DataArray, got {type(data).__name__}; take one of "
+            "its variables, as in data['name']"
+        )
+    kind = DataArrayKind(
+        data.dims, data.shape, data.coords.to_dataset(), data.name, dict(data.attrs)
+    )
+    if type(data.data).__module__.partition(".")[0] == "sparse":
+        if mask is not None:
+            raise InputError("mask goes with a dense DataArray, got a sparse one; leave it out")
+        inside = read_coo(data.data)
+        return Known(inside.indices, inside.values, inside.shape, kind)
+    array = as_numbers(data.values)
+    as_shape(array.shape)
+    if isinstance(mask, xr.DataArray):
+        mask = _align(mask, data)
+    known = find_known(array, mask, data)
+    return Known(np.argwhere(known), array[known], array.shape, kind)
+
+
+def _align(mask: Any, data: Any) -> Any:
+    """Bring a labelled mask into the order of the modes of the data."""
+    import xarray as xr
+
+    try:
+        return xr.align(data, mask.transpose(*data.dims), join="exact")[1]
+    except ValueError as error:
+        raise InputError(
+            f"a labelled mask must have the dimensions and coordinates of the data, {data.dims}, "
+            f"got other ones, {mask.dims}; reindex it like the data"
+        ) from error
+
+
+def register_accessor(name: str) -> Callable[[Accessor], Accessor]:
+    """Give every DataArray an attribute of that name, made from it by the class that follows."""
+    xr = require_xarray(f"the attribute {name} of a DataArray", "labelled")
+    register: Callable[[Accessor], Accessor] = xr.register_dataarray_accessor(name)
+    return register
+
+
+def require_xarray(what: str, extra: str) -> Any:
+    """Import xarray, or say what needs it and how to install it."""
+    try:
+        import xarray as xr
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{what} needs xarray, which is not installed; pip install 'tensormend[{extra}]'"
+        ) from error
+    return xr

@@ -1,0 +1,60 @@
+"""`sparse.COO` arrays, whose stored entries are the known ones; the file that names sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensormend.core.algebra import Array, as_shape
+from tensormend.data.observations.base import Keys, Kind, Known, as_numbers
+from tensormend.errors import InputError
+
+__all__ = ["read_coo"]
+
+
+@dataclass(frozen=True)
+class CooKind(Kind):
+    """A sparse.COO: comes back with every entry stored, and its fill value."""
+
+    words: ClassVar[str] = "a sparse.COO"
+    fill_value: Any
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block back into a sparse.COO."""
+        import sparse
+
+        values = super().wrap(block, keys)
+        return sparse.COO(
+            np.indices(values.shape).reshape(values.ndim, -1),
+            values.ravel(),
+            shape=values.shape,
+            has_duplicates=False,
+            sorted=True,
+            fill_value=values.dtype.type(self.fill_value),
+        )
+
+    def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:
+        """Bytes that one entry takes: its value and an integer per mode."""
+        return dtype.itemsize + order * np.dtype(np.intp).itemsize
+
+
+def read_coo(data: Any) -> Known:
+    """Read the stored entries; those that are NaN are unknown."""
+    import sparse
+
+    if not isinstance(data, sparse.COO):
+        raise InputError(
+            f"a sparse array must be a sparse.COO, got {type(data).__name__}; convert it with "
+            "sparse.COO(data)"
+        )
+    if not (data.fill_value == 0 or np.isnan(data.fill_value)):
+        raise InputError(
+            f"a sparse.COO must have the fill value 0 or NaN, which stand for unknown entries, got "
+            f"{data.fill_value}; give its values with indices= and shape="
+        )
+    values = as_numbers(data.data)
+    known = ~np.isnan(values)
+    indices = data.coords.T[known]
+    return Known(indices, values[known], as_shape(data.shape), CooKind(data.fill_value))

@@ -1,0 +1,191 @@
+"""pandas tables, one row an entry: a Series with a MultiIndex, a long DataFrame.
+
+The file that names pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensormend.core.algebra import Array, as_shape
+from tensormend.data.observations.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.data.observations.columns import choose_columns, refuse_fractions, warn_wide
+from tensormend.errors import InputError
+
+__all__ = ["read_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableKind(Labelled):
+    """Names of the modes, and the labels of each as a pandas Index."""
+
+    names: tuple[Hashable, ...]
+    labels: tuple[Any, ...] = field(repr=False)
+
+    def wrap_factor(self, mode: int, factor: Array) -> Any:
+        """Return a DataFrame with the labels as its index and a column per component."""
+        import pandas as pd
+
+        columns = pd.RangeIndex(factor.shape[1], name="component")
+        index = self.labels[mode].rename(self.names[mode])
+        return pd.DataFrame(factor, index=index, columns=columns)
+
+    def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:
+        """Bytes that one entry takes: its value and a label per mode."""
+        return dtype.itemsize + order * np.dtype(np.intp).itemsize
+
+    def label(self, mode: int, place: int) -> Any:
+        """Return the label of a place."""
+        return self.labels[mode][place]
+
+    def locate(self, mode: int, label: Any) -> Array:
+        """Let pandas find labels, in all the ways it knows."""
+        import pandas as pd
+
+        index = self.labels[mode]
+        return np.asarray(pd.Series(np.arange(len(index)), index=index).loc[label])
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesKind(TableKind):
+    """A Series with a MultiIndex: comes back over the full product of its levels."""
+
+    words: ClassVar[str] = "a Series"
+    levels: tuple[Hashable, ...]  # as they were named, some perhaps not at all
+    name: Hashable
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block back into a Series; modes at one label leave its index."""
+        import pandas as pd
+
+        kept = [k for k, key in enumerate(keys) if is_kept(key)]
+        if not kept:
+            return block.reshape(-1)[0]
+        parts = [self.labels[k][keys[k]] for k in kept]
+        names = [self.levels[k] for k in kept]
+        if len(kept) == 1:
+            index = parts[0].rename(names[0])
+        else:
+            index = pd.MultiIndex.from_product(parts, names=names)
+        return pd.Series(block.reshape(-1), index=index, name=self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameKind(TableKind):
+    """A long DataFrame: comes back with the same columns and a row for every entry."""
+
+    words: ClassVar[str] = "a DataFrame"
+    columns: tuple[Hashable, ...]
+    value: Hashable
+
+    def wrap(self, block: Array, keys: Keys) -> Any:
+        """Put the values of a block back into rows; modes at one label keep their column."""
+        import pandas as pd
+
+        places = np.indices(block.shape).reshape(block.ndim, -1)
+        content: dict[Hashable, Any] = {self.value: block.reshape(-1)}
+        for k, key in enumerate(keys):
+            part = self.labels[k][key if is_kept(key) else [key]]
+            content[self.names[k]] = part.take(places[k])
+        return pd.DataFrame({name: content[name] for name in self.columns})
+
+
+def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | None) -> Known:
+    """Read a Series or DataFrame; rows whose value is missing are unknown."""
+    import pandas as pd
+
+    names: tuple[Hashable, ...]
+    if isinstance(data, pd.DataFrame):
+        names, value = _choose_columns(data, modes, value)
+        keys, column = [data[name] for name in names], data[value]
+    elif isinstance(data, pd.Series) and isinstance(data.index, pd.MultiIndex):
+        if modes is not None or value is not None:
+            raise InputError(
+                "modes and value name columns of a DataFrame, got a Series; leave them out"
+            )
+        levels = tuple(data.index.names)
+        names = tuple(f"level_{k}" if name is None else name for k, name in enumerate(levels))
+        keys, column = [data.index.get_level_values(k) for k in range(len(names))], data
+    else:
+        raise InputError(
+            f"of pandas' kinds data must be a Series with a MultiIndex or a long DataFrame, got "
+            f"{type(data).__name__}; make one with data.set_index([...])['value']"
+        )
+    if len(data) == 0:
+        raise InputError("data must have at least one known entry, got an empty table")
+    found = [_find_labels(key, name) for key, name in zip(keys, names, strict=True)]
+    labels = tuple(index for _, index in found)
+    if isinstance(data, pd.DataFrame):
+        columns = tuple(name for name in data.columns if name in (*names, value))
+        kind: TableKind = FrameKind(names, labels, columns, value)
+    else:
+        kind = SeriesKind(names, labels, levels, data.name)
+    indices = np.stack([codes for codes, _ in found], axis=1).astype(np.int64, copy=False)
+    _refuse_repeats(indices, kind)
+    if isinstance(data, pd.DataFrame) and modes is None:
+        warn_wide(names, indices, labels)
+    values = _as_values(column)
+    known = ~np.isnan(values)
+    return Known(indices[known], values[known], as_shape([len(index) for index in labels]), kind)
+
+
+def _choose_columns(
+    frame: Any, modes: Sequence[Hashable] | None, value: Hashable | None
+) -> tuple[tuple[Hashable, ...], Hashable]:
+    """Tell the columns of labels from that of values: by default the last holds the values."""
+    names, value = choose_columns(list(frame.columns), modes, value)
+    if modes is None:
+        for name in names:
+            if getattr(frame[name].dtype, "kind", "O") in "fc":
+                refuse_fractions(name)
+    return names, value
+
+
+def _find_labels(column: Any, name: Hashable) -> tuple[Array, Any]:
+    """Give the labels of a column numbers, in pandas' order; all categories of a categorical."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = np.asarray(column.array.codes)
+        labels = pd.CategoricalIndex(column.dtype.categories, dtype=column.dtype)
+    else:
+        try:
+            codes, labels = pd.factorize(column, sort=True)
+        except TypeError as error:
+            raise InputError(
+                f"labels of a mode must be of a kind that can be sorted, got in {name!r}: {error}; "
+                "convert them, for example to strings"
+            ) from error
+    if (codes < 0).any():
+        raise InputError(
+            f"every row must have a label in each mode, got none for {name!r} in row "
+            f"{int(np.argmax(codes < 0))}; drop such rows"
+        )
+    return codes, labels
+
+
+def _refuse_repeats(indices: Array, kind: TableKind) -> None:
+    import pandas as pd
+
+    repeated = pd.DataFrame(indices).duplicated().to_numpy()
+    if repeated.any():
+        row = int(np.argmax(repeated))
+        raise InputError(
+            f"every entry must be in one row, got {int(repeated.sum())} repeated (first: "
+            f"{kind.describe_entry(indices[row])} in row {row}); average the rows, for example "
+            "with groupby, or drop some"
+        )
+
+
+def _as_values(column: Any) -> Array:
+    """Return the numbers of a column, NaN where missing, whichever way pandas stores them."""
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "biuf":
+        return as_numbers(column.to_numpy())
+    single = dtype.kind == "f" and getattr(dtype, "itemsize", 8) == 4
+    plain = np.float32 if single else np.float64
+    return np.asarray(column.to_numpy(dtype=plain, na_value=np.nan))

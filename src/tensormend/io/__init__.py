@@ -1,5 +1,0 @@
-"""Files: `load` and `save`, one file a format, found by suffix."""
-
-from tensormend.io.files import FORMATS, find_format, load, save
-
-__all__ = ["FORMATS", "find_format", "load", "save"]

@@ -1,0 +1,104 @@
+"""Pictures of the benchmark: error against seconds, and how cost grows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensormend.core.algebra import Array
+from tensormend.plotting.style import new_figure, save_png
+
+__all__ = ["save_curves", "save_growth"]
+
+# colours that colour-blind readers can tell apart (Okabe and Ito); markers and dashes do without
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+DASHES = {"ours": "-", "dense": "--", "peer": ":"}
+
+
+def save_curves(
+    path: str | os.PathLike[str],
+    curves: Sequence[tuple[str, str, Array]],
+    *,
+    title: str,
+    accuracy: float,
+) -> None:
+    """Write a PNG of the true error against seconds.
+
+    Parameters
+    ----------
+    curves : label, family (``"ours"`` solid, ``"dense"`` dashed, ``"peer"`` dotted) and a
+        two-column array of seconds and errors
+    accuracy : the error to reach, drawn as a line
+    """
+    figure = new_figure((9.0, 5.2))
+    axis = figure.add_subplot()
+    axis.axhline(accuracy, color="0.7", lw=1)
+    for k, (label, family, points) in enumerate(curves):
+        axis.plot(
+            points[:, 0],
+            points[:, 1],
+            DASHES.get(family, "-."),
+            color=PALETTE[k % len(PALETTE)],
+            marker=MARKERS[k % len(MARKERS)],
+            markevery=max(1, len(points) // 6),
+            ms=5,
+            lw=2.2 if family == "ours" else 1.4,
+            label=label,
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("seconds, initialization included")
+    axis.set_ylabel("true relative error")
+    _finish_axis(axis, title)
+    axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    save_png(figure, path)
+
+
+def save_growth(
+    path: str | os.PathLike[str],
+    series: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float], float | None]]],
+) -> None:
+    """Write a PNG with a panel per series: seconds against what grows, both logarithmic.
+
+    A line has places, seconds and, where it could be fitted, the exponent for the legend.
+    """
+    n_columns = min(3, len(series))
+    n_rows = -(-len(series) // n_columns)
+    figure = new_figure((4.4 * n_columns, 4.4 * n_rows))
+    for panel, (name, lines) in enumerate(series.items(), start=1):
+        axis = figure.add_subplot(n_rows, n_columns, panel)
+        for k, (what, (places, seconds, exponent)) in enumerate(lines.items()):
+            label = what if exponent is None else f"{what}, exponent {exponent:.2f}"
+            style = ("-", "--", ":", "-.")[k % 4]
+            colour, marker = PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)]
+            axis.plot(places, seconds, style, color=colour, marker=marker, ms=5, label=label)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel(name)
+        axis.set_ylabel("seconds")
+        ticks = sorted({float(x) for places, _, _ in lines.values() for x in places})
+        axis.set_xticks(ticks, [_shorten(x) for x in ticks], fontsize=8)
+        axis.set_xticks([], minor=True)
+        _finish_axis(axis, f"Seconds by {name}")
+        axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    save_png(figure, path)
+
+
+def _shorten(number: float) -> str:
+    """Write 400000 as 400k.
+
+    >>> _shorten(400000), _shorten(3.2e6), _shorten(12)
+    ('400k', '3.2M', '12')
+    """
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if number >= 10 * unit or (name == "M" and number >= unit):
+            return f"{number / unit:.3g}{name}"
+    return f"{number:g}"
+
+
+def _finish_axis(axis: Any, title: str) -> None:
+    axis.set_title(title, fontsize=11)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(color="0.92", lw=0.7)

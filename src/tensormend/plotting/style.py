@@ -1,0 +1,156 @@
+"""One look for all figures: colours told apart by everyone, and by markers in black and white."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+from tensormend.core.storage import atomic_write
+from tensormend.errors import MissingDependencyError
+
+__all__ = [
+    "LINES",
+    "METHODS",
+    "STEP_LINES",
+    "format_power",
+    "house_style",
+    "mark",
+    "new_figure",
+    "plain_log",
+    "require_matplotlib",
+    "save_figure",
+    "save_png",
+    "set_caption",
+    "set_legend",
+    "tidy",
+]
+
+# the colours of Okabe and Ito
+LINES: Final = (
+    {"color": "#0072b2", "marker": "o"},
+    {"color": "#d55e00", "marker": "s"},
+    {"color": "#009e73", "marker": "^"},
+    {"color": "#cc79a7", "marker": "D"},
+    {"color": "#000000", "marker": "v"},
+    {"color": "#56b4e9", "marker": "P"},
+)
+METHODS: Final = {
+    "sm-qrgd": {"label": "SM-QRGD", **LINES[0]},
+    "rgd": {"label": "RGD", **LINES[1]},
+    "sempiht": {"label": "SeMPIHT", **LINES[2]},
+    "rcg": {"label": "RCG", **LINES[3]},
+    "auto": {"label": "auto", **LINES[4]},
+}
+STEP_LINES: Final = {"constant": (0, (4, 2)), "normalized": "solid"}
+
+SETTINGS: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "svg.hashsalt": "tensormend",  # the same records give the same file
+    "svg.fonttype": "path",
+}
+
+
+def require_matplotlib() -> None:
+    """Raise `MissingDependencyError` unless pictures can be made."""
+    new_figure((1.0, 1.0))
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """Return an empty figure that needs no display and leaves no global state behind."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "pictures need matplotlib, which is not installed; pip install 'tensormend[plot]'"
+        ) from error
+    return Figure(figsize=size, layout="constrained")
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw and save in the style of the house inside the block."""
+    require_matplotlib()
+    from matplotlib import rc_context
+
+    with rc_context(SETTINGS):
+        yield
+
+
+def save_png(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG; whole or not there."""
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
+    """Write a figure as PNG and SVG under a path without ending; whole or not there."""
+    written = []
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        target = Path(f"{os.fspath(path)}.{kind}")
+        with atomic_write(target) as file:
+            figure.savefig(file, format=kind, dpi=130, metadata=metadata)
+        written.append(target)
+    return written
+
+
+def set_caption(figure: Any, title: str, caption: str) -> None:
+    """Put a title above a figure and what was run below it."""
+    figure.suptitle(title, fontsize=12, fontweight="bold")
+    figure.supxlabel(caption, fontsize=8.5, color="0.25")
+
+
+def set_legend(figure: Any, panel: Any, title: str) -> None:
+    """Put the legend of one panel, which holds for all, above a figure under its title."""
+    handles, labels = panel.get_legend_handles_labels()
+    legend = figure.legend(
+        handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, title=title
+    )
+    legend.get_title().set(fontsize=12, fontweight="bold")
+
+
+def mark(length: int, line: int = 0, n_marks: int = 6) -> Array:
+    """Choose the points of a curve that carry a marker, other ones for each line."""
+    gap = max(1, length // n_marks)
+    return np.arange((line * gap // 3) % gap, length, gap)
+
+
+def tidy(axis: Any, *, title: str = "", x: str = "", y: str = "", letter: str = "") -> None:
+    """Name an axis pair: what is on it, and the letter of the panel."""
+    axis.set_title(f"({letter}) {title}" if letter else title, loc="left")
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+
+
+def plain_log(panel: Any) -> None:
+    """Make the vertical axis logarithmic with plain numbers, also where it spans no decade."""
+
+    def name(value: float, _: object) -> str:
+        return f"{value:g}" if f"{value:e}"[0] in "125" else ""
+
+    panel.set_yscale("log")
+    panel.yaxis.set_major_formatter(name)
+    panel.yaxis.set_minor_formatter(name)
+
+
+def format_power(value: float) -> str:
+    """Write a tolerance as people do.
+
+    >>> format_power(1e-5)
+    '1e-5'
+    """
+    return f"{value:.0e}".replace("e-0", "e-")

@@ -1,0 +1,1 @@
+"""Recovery from measurements: the problem, the loop, the solvers and the entry point `recover`."""

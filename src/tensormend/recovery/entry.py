@@ -1,0 +1,312 @@
+"""The front door for measurements of any kind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Literal
+
+import numpy as np
+
+from tensormend.core.algebra import Array, as_rank, norm
+from tensormend.core.fibres import choose_modes
+from tensormend.core.truncate import as_order
+from tensormend.core.tucker import Tucker, degrees_of_freedom
+from tensormend.errors import DataWarning, InputError, warn_user
+from tensormend.operators import Operator, Sampling
+from tensormend.recovery.checkpoint import Checkpoint
+from tensormend.recovery.contract import Ordered, Solver
+from tensormend.recovery.init import corrected_start, random_start, spectral_start
+from tensormend.recovery.loop import Callback, Start, solve
+from tensormend.recovery.problem import Problem
+from tensormend.recovery.result import Result
+from tensormend.recovery.solvers import (
+    RBB,
+    RCG,
+    RGD,
+    RGN,
+    SMQRGD,
+    TIHT,
+    Auto,
+    ScaledGD,
+    SeMPIHT,
+    Shrink,
+)
+from tensormend.recovery.steps import StepRule, as_step
+from tensormend.recovery.stopping import Stop
+
+__all__ = ["METHODS", "recover", "warn_about_unseen"]
+
+METHODS: dict[str, Any] = {
+    cls.name: cls for cls in (Auto, SMQRGD, RGD, SeMPIHT, TIHT, RBB, RCG, RGN, ScaledGD, Shrink)
+}
+"""Solver classes by the name that `recover` and `complete` take."""
+
+STARTS = ("spectral", "corrected", "random")
+N_NAMED = 5  # slices that a warning names
+
+
+def recover(
+    operator: Operator,
+    y: Any,
+    rank: int | Sequence[int],
+    *,
+    method: str | Solver[Any] = "auto",
+    step: str | float | StepRule | None = None,
+    start: str | Tucker | None = None,
+    lead: int | Literal["auto"] | None = None,
+    order: Sequence[int] | None = None,
+    tol: float = 1e-6,
+    tol_change: float | None = None,
+    tol_error: float | None = None,
+    stall: float = 1e-6,
+    patience: int = 50,
+    max_iter: int = 500,
+    max_seconds: float | None = None,
+    truth: Tucker | Array | None = None,
+    holdout: tuple[Operator, Array] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    rng: int | np.random.Generator | None = None,
+    threads: int | None = None,
+    compact: bool = False,
+) -> Result:
+    """Recover a tensor of low multilinear rank from ``y = A(T) + noise``.
+
+    Parameters
+    ----------
+    operator : the measurement operator ``A``
+    y : the measurements, one per row of the operator
+    rank : multilinear rank, one int per mode or one for all (less where a mode has less room)
+    method : ``"auto"`` (see `Auto` for its rule), ``"rgd"``, ``"rbb"``, ``"rcg"``,
+        ``"rgn"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, ``"shrink"`` (no cut at
+        the rank but shrinkage within it, see `Shrink`), or a solver
+    step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
+        step rule, for the methods that have a choice
+    start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;
+        by default the method's own, which is the corrected one for ``"auto"`` and the paper's for
+        the others
+    lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
+    order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
+        ascending rank, for SM-QRGD after the lead mode
+    tol, tol_change, tol_error, stall, patience, max_iter, max_seconds : when to stop, see `Stop`
+    truth : the true tensor, if known, for the trace's error column and ``tol_error``
+    holdout : an operator and measurements kept from the solver, for the trace
+    callback : called with a `Progress` after every iteration; returning true ends the run
+    checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
+    resume : path of a checkpoint to go on from, with the other arguments as they were: bit for bit
+        on the machine that saved it, to rounding on another, which the notes then say
+    rng : generator or seed of the random start
+    threads : threads of the kernels, all cores by default
+    compact : keep the measurements in half the bits (float32 for float64) and indices in 16 where
+        they fit, while iterates and sums stay in full: half the memory, for data that are not
+        exact to seven digits anyway
+
+    Returns
+    -------
+    Result
+        with ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss``,
+        ``trace`` and ``notes``.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), 2, rng=0)
+    >>> operator = tm.Sampling((20, 30, 40), tm.simulate.sample_indices((20, 30, 40), 0.3, rng=1))
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method="sm-qrgd", tol=1e-9)
+    >>> result.success, bool(result.x.distance(truth) < 1e-7 * truth.norm())
+    (True, True)
+    """
+    clock = time.perf_counter()
+    if not isinstance(operator, Operator):
+        raise InputError(
+            f"operator must be a tensormend Operator, got {type(operator).__name__}; "
+            "wrap a matrix as tensormend.Matrix(matrix, shape)"
+        )
+    problem = Problem(operator, y, as_rank(rank, operator.shape))
+    stop = Stop(tol, tol_change, tol_error, stall, patience, max_iter, max_seconds)
+    solver = _make_solver(method, step, lead, order, problem, stop)
+    x0 = _make_start(start, solver, problem, rng)
+    truth = _check_truth(truth, problem)
+    _check_holdout(holdout, problem)
+    _warn_about_data(problem, solver)
+    problem = problem.arranged(_arrangement(solver, problem), threads)
+    if compact:
+        problem = problem.compact()
+    return solve(
+        problem,
+        solver,
+        x0,
+        stop=stop,
+        truth=truth,
+        holdout=holdout,
+        callback=callback,
+        checkpoint=_as_checkpoint(checkpoint),
+        resume=resume,
+        spent=time.perf_counter() - clock,
+    )
+
+
+# settings
+
+
+def _make_solver(
+    method: str | Solver[Any],
+    step: str | float | StepRule | None,
+    lead: int | Literal["auto"] | None,
+    order: Sequence[int] | None,
+    problem: Problem,
+    stop: Stop,
+) -> Solver[Any]:
+    if not isinstance(method, str):
+        if isinstance(method, type) or not hasattr(method, "init"):
+            raise InputError(
+                f"method must be one of {', '.join(METHODS)}, or a solver such as SMQRGD(), got "
+                f"{method!r}"
+            )
+        for name, value in (("step", step), ("lead", lead), ("order", order)):
+            if value is not None:
+                raise InputError(f"{name} belongs to the solver; set it there")
+        return method
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, or a solver, got {method!r}")
+    options: dict[str, Any] = {}
+    if step is not None:
+        options["step_rule"] = as_step(step)
+    if lead is not None:
+        options["lead"] = lead
+    if order is not None:
+        options["order"] = as_order(order, problem.rank)
+    allowed = {f.name for f in fields(METHODS[method])}
+    for name in options:
+        if name not in allowed:
+            what = "choice of step" if name == "step_rule" else name
+            raise InputError(
+                f"method {method!r} has no {what}; leave it out, or name a method that has it"
+            )
+    # what is to be reached; where the true error decides, the residual must not
+    target = stop.tol if stop.tol_error is None else 0.0
+    if METHODS[method] is Auto:
+        return Auto(RGN(target=target), RCG())
+    if METHODS[method] is RGN:
+        options["target"] = target
+    solver: Solver[Any] = METHODS[method](**options)
+    if isinstance(solver, Ordered):
+        solver.modes(problem)  # refuses what does not fit
+    return solver
+
+
+def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
+    """Choose the tree order in which sampled entries are stored, the lead mode last."""
+    if isinstance(solver, Ordered):
+        lead, *others = solver.modes(problem)
+        return (*sorted(others), lead)
+    operator = problem.operator
+    stored = operator.fibres.modes if isinstance(operator, Sampling) else None
+    return choose_modes(problem.shape, problem.rank, operator.size, stored)
+
+
+def _as_checkpoint(
+    checkpoint: str | os.PathLike[str] | Checkpoint | None,
+) -> Checkpoint | None:
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return Checkpoint(checkpoint)
+
+
+def _make_start(
+    start: str | Tucker | None,
+    solver: Solver[Any],
+    problem: Problem,
+    rng: int | np.random.Generator | None,
+) -> Tucker | Start | None:
+    if start is None:
+        return None
+    if isinstance(start, Tucker):
+        if start.shape != problem.shape or any(
+            s < r for s, r in zip(start.rank, problem.rank, strict=True)
+        ):
+            raise InputError(
+                f"a start must have shape {problem.shape} and at least rank {problem.rank}, got "
+                f"{start}"
+            )
+        if start.dtype.kind == "c" and problem.dtype.kind != "c":
+            raise InputError("a complex start needs complex measurements; take its real part")
+        if not all(np.isfinite(array).all() for array in start.as_arrays().values()):
+            raise InputError("a start must be finite, got NaN or infinite numbers")
+        return start.astype(problem.dtype)
+    if not isinstance(start, str) or start not in STARTS:
+        raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
+    if start == "corrected":
+        return None if isinstance(solver, Auto) else corrected_start
+    if start == "random":
+        return lambda inside: random_start(inside, rng)
+    return spectral_start if isinstance(solver, Auto) else None
+
+
+def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Array | None:
+    if truth is None:
+        return None
+    if not isinstance(truth, Tucker):
+        truth = np.asarray(truth)
+    if truth.shape != problem.shape:
+        raise InputError(f"truth must have shape {problem.shape}, got {truth.shape}")
+    size = truth.norm() if isinstance(truth, Tucker) else norm(truth)
+    if not (np.isfinite(size) and size > 0):
+        raise InputError("truth must be finite and not all zero, or left out")
+    return truth
+
+
+def _check_holdout(holdout: tuple[Operator, Array] | None, problem: Problem) -> None:
+    if holdout is None:
+        return
+    if not isinstance(holdout, tuple) or len(holdout) != 2 or not isinstance(holdout[0], Operator):
+        raise InputError(
+            f"holdout must be a pair of an operator and its measurements, got {holdout!r}; "
+            "complete also takes a share of the known entries"
+        )
+    operator, y = holdout
+    if operator.shape != problem.shape or np.shape(y) != (operator.size,):
+        raise InputError(
+            f"holdout must be an operator on tensors of shape {problem.shape} and its "
+            f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
+        )
+    if not (np.isfinite(y).all() and np.any(y)):
+        raise InputError("held-out measurements must be finite and not all zero")
+
+
+def _warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
+    """Say what the measurements cannot determine."""
+    needed = degrees_of_freedom(problem.shape, problem.rank)
+    if problem.operator.size < needed and not isinstance(solver, Shrink):
+        warn_user(
+            f"{problem.operator.size} measurements cannot determine a tensor of shape "
+            f"{problem.shape} and rank {problem.rank}, which has {needed} degrees of freedom; "
+            "lower the rank or measure more",
+            DataWarning,
+        )
+    if not isinstance(problem.operator, Sampling):
+        return
+    unseen = [problem.operator.fibres.unseen(k) for k in range(len(problem.shape))]
+    warn_about_unseen(problem.shape, unseen, problem.operator.describe, "arbitrary")
+
+
+def warn_about_unseen(
+    shape: Sequence[int],
+    unseen: Sequence[Array],
+    describe: Callable[[int, Sequence[int]], tuple[str, str]],
+    what: str,
+) -> None:
+    """Name the slices of each mode without any observation, and what is filled in there."""
+    for k, (n, empty) in enumerate(zip(shape, unseen, strict=True)):
+        if len(empty):
+            mode, shown = describe(k, empty[:N_NAMED].tolist())
+            more = ", ..." if len(empty) > N_NAMED else ""
+            warn_user(
+                f"{mode} has no observation at all at {shown}{more} ({len(empty)} of {n}); "
+                f"what is filled in there is {what}",
+                DataWarning,
+            )

@@ -1,0 +1,270 @@
+"""The one loop: it counts, times, stops, records, calls back, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from tensormend.core.algebra import Array, norm
+from tensormend.core.storage import check_folder
+from tensormend.core.tucker import Tucker
+from tensormend.errors import InputError
+from tensormend.operators import Operator
+from tensormend.recovery.checkpoint import MOVED, Checkpoint, RunSoFar, load_run, save_run
+from tensormend.recovery.contract import Solver, State
+from tensormend.recovery.problem import Problem
+from tensormend.recovery.result import Result, Row, Status, Trace
+from tensormend.recovery.stopping import Stop
+
+__all__ = ["Callback", "Progress", "Start", "solve"]
+
+FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is shown: the iterate and its row of the trace."""
+
+    n_iter: int
+    x: Tucker
+    row: Row
+
+
+Start = Callable[[Problem], Tucker]
+"""Makes a starting point from a problem."""
+
+Callback = Callable[[Progress], bool | None]
+"""Called after every iteration; a true return value ends the run."""
+
+
+class _BlasLimit:
+    """One thread for BLAS while any run is on; runs in several threads share the setting."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_runs = 0
+        self._limits: Any = None
+        self._found: tuple[int, ThreadpoolController] | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._n_runs == 0:
+                self._limits = self._libraries().limit(limits=1, user_api="blas")
+            self._n_runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_runs -= 1
+                if self._n_runs == 0:
+                    self._limits.restore_original_limits()
+
+    def _libraries(self) -> ThreadpoolController:
+        """Look for the BLAS libraries anew only where more of Python has been imported."""
+        n_modules = len(sys.modules)
+        if self._found is None or self._found[0] != n_modules:
+            self._found = n_modules, ThreadpoolController()
+        return self._found[1]
+
+
+_one_blas_thread = _BlasLimit()
+
+
+@dataclass(frozen=True)
+class _Monitor:
+    """The diagnostics of an iterate, kept off the clock and in the units of the data."""
+
+    problem: Problem
+    truth: Tucker | Array | None
+    holdout: tuple[Operator, Array] | None
+    stop: Stop
+
+    def in_data_units(self, x: Tucker) -> Tucker:
+        return x if self.problem.unit == 1 else x * self.problem.unit
+
+    @cached_property
+    def truth_size(self) -> float:
+        if self.truth is None:
+            return np.nan
+        return self.truth.norm() if isinstance(self.truth, Tucker) else norm(self.truth)
+
+    def wants_change(self, residual: float, last_residual: float) -> bool:
+        """Tell whether the change matters: where it is asked for, or the residual hardly falls."""
+        if self.stop.tol_change is not None:
+            return self.stop.tol_change > 0
+        return self.stop.change > 0 and residual > FALLING * last_residual
+
+    def row(self, state: State, previous: Tucker | None, last: Row | None, seconds: float) -> Row:
+        unit = self.problem.unit
+        misfit = unit * float(np.sqrt(2 * state.loss))
+        residual = misfit / self.problem.y_norm
+        change = holdout_error = error = np.nan
+        if np.isfinite(residual):
+            if (
+                last is not None
+                and previous is not None
+                and self.wants_change(residual, last.residual)
+            ):
+                size = norm(state.x.core)  # the factors are orthonormal
+                change = state.x.distance(previous) / size if size else np.inf
+            x = self.in_data_units(state.x)
+            if self.holdout is not None:
+                operator, y = self.holdout
+                holdout_error = norm(operator.forward(x) - y) / norm(y)
+            if self.truth is not None:
+                error = x.distance(self.truth) / self.truth_size
+        loss = float(state.loss) * unit * unit
+        return Row(seconds, loss, residual, state.step_size, change, holdout_error, error)
+
+
+def solve(
+    problem: Problem,
+    solver: Solver[Any],
+    x0: Tucker | Start | None = None,
+    *,
+    stop: Stop | None = None,
+    truth: Tucker | Array | None = None,
+    holdout: tuple[Operator, Array] | None = None,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    spent: float = 0.0,
+) -> Result:
+    """Run a solver on a problem until a rule says stop.
+
+    The solver works on ``y`` divided by a power of two near its largest value, so that squares of
+    very large or very small data neither overflow nor vanish; what is reported is in the units
+    of the data.
+
+    Parameters
+    ----------
+    problem, solver : what to solve and how
+    x0 : where to start: a tensor, a function that makes one from the problem, or ``None`` for the
+        solver's own spectral start
+    stop : the rules; the defaults of `Stop` if not given
+    truth : the true tensor, for the error column and ``tol_error``
+    holdout : an operator and measurements that the solver does not see
+    callback : called with a `Progress` after every iteration, ends the run by returning true
+    checkpoint : save the run now and then, and at its end; a save that fails is a warning
+    resume : path of a checkpoint to go on from
+    spent : seconds already spent on preparing the problem
+    """
+    stop = Stop() if stop is None else stop
+    if stop.tol_error is not None and truth is None:
+        raise InputError("tol_error needs the true tensor; give truth= as well")
+    if checkpoint is not None:
+        check_folder(checkpoint.path)
+    monitor = _Monitor(problem, truth, holdout, stop)
+    inside = problem.in_units()
+    saved = time.perf_counter()
+    wall = saved - spent
+    # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
+    # small problems slower, and beside other work on the machine any problem by far, so BLAS keeps
+    # to one until the run ends.
+    quiet = np.errstate(over="ignore", invalid="ignore")
+    with quiet, _one_blas_thread():
+        if resume is None:
+            run, ending = _begin(problem, inside, solver, x0, monitor, spent)
+        else:
+            run, ending = load_run(resume, problem, inside, solver), None
+            wall -= run.rows[-1].seconds
+        ending = ending or stop.check(run.rows, time.perf_counter() - wall) or _finished(run)
+        while ending is None:
+            n_iter = len(run.rows)
+            ending = _advance(run, inside, solver, monitor)
+            if ending is None:
+                if callback is not None:
+                    x = monitor.in_data_units(run.state.x)
+                    if callback(Progress(n_iter, x, run.rows[-1])):
+                        ending = Status.STOPPED, f"in iteration {n_iter}"
+                ending = stop.check(run.rows, time.perf_counter() - wall) or ending
+                ending = ending or _finished(run)
+            if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
+                now = time.perf_counter()
+                if now - saved >= checkpoint.seconds:
+                    save_run(checkpoint, run, problem, solver)
+                    saved = now
+        if checkpoint is not None and ending[0] is not Status.DIVERGED:
+            save_run(checkpoint, run, problem, solver)
+    return _conclude(run, monitor, *ending, method=solver.name)
+
+
+def _begin(
+    problem: Problem,
+    inside: Problem,
+    solver: Solver[Any],
+    x0: Tucker | Start | None,
+    monitor: _Monitor,
+    spent: float,
+) -> tuple[RunSoFar, tuple[Status, str] | None]:
+    """Make the first state; where that fails, stand at zero and say so."""
+    clock = time.perf_counter()
+    try:
+        if isinstance(x0, Tucker):
+            x0 = x0 * (1 / problem.unit)
+        elif x0 is not None:
+            x0 = x0(inside)
+        state = solver.init(inside, x0)
+        row = monitor.row(state, None, None, spent + time.perf_counter() - clock)
+        if np.isfinite(row.residual):
+            return RunSoFar(state, [row], state.x, 0), None
+        trouble = f"the relative residual is {row.residual}"
+    except np.linalg.LinAlgError as error:
+        trouble = str(error)
+    row = Row(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
+    return RunSoFar(None, [row], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
+
+
+def _zero(problem: Problem) -> Tucker:
+    sizes = zip(problem.shape, problem.rank, strict=True)
+    factors = tuple(np.eye(n, r, dtype=problem.dtype) for n, r in sizes)
+    return Tucker(np.zeros(problem.rank, dtype=problem.dtype), factors)
+
+
+def _advance(
+    run: RunSoFar, problem: Problem, solver: Solver[Any], monitor: _Monitor
+) -> tuple[Status, str] | None:
+    clock = time.perf_counter()
+    try:
+        state = solver.step(problem, run.state)
+    except np.linalg.LinAlgError as error:
+        return Status.DIVERGED, f"{error} in iteration {len(run.rows)}"
+    seconds = run.rows[-1].seconds + time.perf_counter() - clock
+    run.rows.append(monitor.row(state, run.state.x, run.rows[-1], seconds))
+    run.state = state
+    if run.rows[-1].residual <= run.rows[run.best_row].residual:
+        run.best, run.best_row = state.x, len(run.rows) - 1
+    return None
+
+
+def _finished(run: RunSoFar) -> tuple[Status, str] | None:
+    if not getattr(run.state, "is_finished", False):
+        return None
+    return Status.FINISHED, f"after {len(run.rows) - 1} iterations"
+
+
+def _conclude(run: RunSoFar, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
+    keep_last = status in (Status.CONVERGED, Status.FINISHED, Status.STOPPED)
+    row = run.rows[-1 if keep_last else run.best_row]
+    return Result(
+        x=monitor.in_data_units(run.state.x if keep_last else run.best),
+        status=status,
+        message=f"{status.value} ({detail[0].upper()}{detail[1:]}.)",
+        n_iter=len(run.rows) - 1,
+        seconds=run.rows[-1].seconds,
+        loss=row.loss,
+        trace=Trace(tuple(run.rows)),
+        method=method,
+        notes=(*getattr(run.state, "notes", ()), *([MOVED] if run.is_moved else [])),
+    )

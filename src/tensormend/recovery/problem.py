@@ -1,0 +1,169 @@
+"""What is to be solved: an operator, its measurements, and a multilinear rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensormend.core import kernels
+from tensormend.core.algebra import Array, as_rank, is_inexact, norm
+from tensormend.core.manifold import TuckerTangent
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker
+from tensormend.errors import InputError
+from tensormend.operators import Operator
+
+__all__ = ["Gradient", "Problem"]
+
+# Sizes up to which, and down to the inverse of which, eighth powers of measurements and sums of
+# many of them are far from the limits of the data type, by its bits.
+ORDINARY = {32: 2.0**8, 64: 2.0**64}
+
+
+class Gradient(NamedTuple):
+    """Loss at an iterate, ``||G||`` of ``G = A*(y - A(x))``, and its projection on the tangent."""
+
+    loss: float
+    scale: float
+    tangent: TuckerTangent
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimize ``||A(x) - y||^2 / 2`` over tensors of a multilinear rank.
+
+    ``dtype``, the type of the iterates and of all sums, is that of ``y`` joined with the
+    operator's; the measurements have it too, unless `compact` has halved it. ``magnitude`` is the
+    power of two below their largest.
+    """
+
+    operator: Operator
+    y: Array
+    rank: tuple[int, ...]
+    dtype: np.dtype[Any] = field(init=False, repr=False)
+    magnitude: float = field(init=False, repr=False)
+    _square: float | None = field(init=False, repr=False)  # of the norm of y, where it is known
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "size", "dtype"):
+            if not hasattr(self.operator, name):
+                raise InputError(
+                    f"an operator must set shape, size and dtype, {type(self.operator).__name__} "
+                    f"has no {name}; set it in its __init__"
+                )
+        y = np.asarray(self.y)
+        if y.dtype.kind not in "biufc":
+            raise InputError(f"y must hold numbers, got an array of {y.dtype}")
+        if y.shape != (self.operator.size,):
+            raise InputError(
+                f"y must hold one value per measurement, shape ({self.operator.size},), "
+                f"got shape {y.shape}"
+            )
+        dtype = np.result_type(y.dtype, self.operator.dtype)
+        if not is_inexact(dtype):
+            dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+        y = np.ascontiguousarray(y, dtype=dtype)
+        largest, square = kernels.survey(y, self.operator.threads)
+        if not np.isfinite(largest):
+            bad = ~np.isfinite(y)
+            raise InputError(
+                f"y must be finite, got {int(bad.sum())} NaN or infinite values (first at "
+                f"position {int(np.argmax(bad))}); drop these measurements"
+            )
+        if not largest:
+            raise InputError("measurements must hold at least one nonzero value, got zeros only")
+        object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "_square", square)
+        object.__setattr__(self, "magnitude", 2.0 ** math.floor(math.log2(largest)))
+
+    def _with(
+        self,
+        operator: Operator,
+        y: Array,
+        *,
+        rank: tuple[int, ...] | None = None,
+        magnitude: float | None = None,
+        square: float | None = None,
+    ) -> Problem:
+        """Return the problem with other measurements that need no checking."""
+        out = object.__new__(Problem)
+        for name, value in (
+            ("operator", operator),
+            ("y", y),
+            ("rank", rank or self.rank),
+            ("dtype", self.dtype),
+            ("magnitude", magnitude or self.magnitude),
+            ("_square", square),
+        ):
+            object.__setattr__(out, name, value)
+        return out
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes of the tensor sought."""
+        return self.operator.shape
+
+    @cached_property
+    def y_norm(self) -> float:
+        """Norm of the measurements, to which residuals are relative."""
+        if self.unit == 1 and self._square is not None:
+            return math.sqrt(self._square)
+        y = self.y if self.unit == 1 else self.y / self.y.dtype.type(self.unit)
+        return self.unit * norm(y)
+
+    @property
+    def unit(self) -> float:
+        """What measurements are to be divided by lest powers of them overflow or vanish.
+
+        A power of two, so that no bit is lost; 1 where the measurements are of ordinary size.
+        """
+        widest = ORDINARY[np.finfo(self.dtype).bits]
+        return 1.0 if 1 / widest <= self.magnitude <= widest else self.magnitude
+
+    def in_units(self) -> Problem:
+        """Return the problem for ``y / unit``."""
+        if self.unit == 1:
+            return self
+        return self._with(self.operator, self.y / self.y.dtype.type(self.unit), magnitude=1.0)
+
+    def with_rank(self, rank: tuple[int, ...]) -> Problem:
+        """Return the problem for another rank."""
+        rank = as_rank(rank, self.shape)
+        return self._with(self.operator, self.y, rank=rank, square=self._square)
+
+    def compact(self) -> Problem:
+        """Return the problem in less memory, its measurements rounded to half the bits.
+
+        float32 for float64, complex64 for complex128; iterates and sums keep the full precision.
+        Lead-mode indices take 16 bits where the size allows.
+        """
+        half = {"f": np.float32, "c": np.complex64}[self.dtype.kind]
+        if not 2.0**-100 < self.magnitude < 2.0**100:
+            raise InputError(
+                f"compact storage is for measurements that single precision can hold, got some of "
+                f"size {self.magnitude:.1g}; divide them by that first, or leave compact out"
+            )
+        return self._with(self.operator.compact(), self.y.astype(half))
+
+    def start(self, x0: Tucker | None) -> Tucker:
+        """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``."""
+        if x0 is None:
+            return thosvd(self.operator.shifted(None, 1.0, self.y), self.rank)
+        return x0 if x0.rank == self.rank and x0.is_orthonormal() else thosvd(x0, self.rank)
+
+    def gradient(self, x: Tucker) -> Gradient:
+        """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
+        pull = self.operator.pullback(x, self.y)
+        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
+        return Gradient(pull.loss, pull.scale, tangent)
+
+    def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
+        """Return an equal problem with the measurements in the order of a tree over the modes."""
+        return self._with(*self.operator.arrange(self.y, modes, threads), square=self._square)

@@ -1,0 +1,204 @@
+"""A method that needs no choosing: Gauss-Newton first, and a way out of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensormend.core.algebra import Array, cap_rank
+from tensormend.core.truncate import thosvd
+from tensormend.core.tucker import Tucker, degrees_of_freedom
+from tensormend.recovery.contract import Solver, State
+from tensormend.recovery.init import corrected_start
+from tensormend.recovery.problem import Problem
+
+__all__ = ["Auto", "AutoState"]
+
+MANY_SAMPLES = 1000  # per degree of freedom: beyond, every iteration gains so much that RCG is best
+FEW_SAMPLES = 100  # per degree of freedom: below, a start may lead astray
+ASTRAY = 0.1  # relative residual above which a run that got stuck is not believed
+SLOW, MAX_SLOW = 0.98, 3  # iterations that keep this share of the loss, and how many are too many
+LONG = 30  # iterations after which a run that is still astray is given up
+EXTRA_RANKS = (2, 3)  # ranks beyond the one asked for that restarts look in
+WIDE_ITERATIONS, WIDE_RESIDUAL = 30, 1e-3
+SWITCHED = len(EXTRA_RANKS) + 1  # number of restarts that stands for the end of the line
+BETTER = 0.9  # share of the best loss that a restart must get below to be worth another one
+
+
+@dataclass(frozen=True, eq=False)
+class AutoState:
+    """The state of the method at work, the best point so far, and what has happened."""
+
+    inner: Any
+    stage: int
+    n_slow: int
+    n_steps: int
+    n_restarts: int
+    best: Tucker
+    best_loss: float
+    goal: float
+    notes: tuple[str, ...]
+
+    @property
+    def x(self) -> Tucker:
+        """The iterate."""
+        x: Tucker = self.inner.x
+        return x
+
+    @property
+    def loss(self) -> float:
+        """Its loss."""
+        return float(self.inner.loss)
+
+    @property
+    def step_size(self) -> float:
+        """The step that led here."""
+        return float(self.inner.step_size)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Choose the method by rule, watch it, and restart or switch where it gets stuck.
+
+    The rule, with ``q`` the number of measurements per degree of freedom:
+
+    1. From the corrected start (or the one given), Riemannian Gauss-Newton; from ``q = 1000`` on
+       conjugate gradients, which then need fewer passes. Both halve a step that raises the loss.
+    2. An iteration is slow if it leaves more than 98% of the loss. After three slow ones in a row,
+       or 30 iterations with the relative residual still above 0.1, the run is stuck.
+    3. A stuck run with a residual above 0.1 and ``q`` between 1 and 100 has been led astray by its
+       start. Conjugate gradients then look in a larger space, two ranks more in every mode, whose
+       landscape has fewer traps; the answer, cut to the rank, is the new start. If that was
+       better but is stuck too, once more with three ranks.
+    4. Any other stuck run goes on from its best point with the other method, once.
+
+    What happened is told in the notes of the result.
+
+    Parameters
+    ----------
+    newton, gradients : the two methods, `RGN` and `RCG`
+    """
+
+    name: ClassVar[str] = "auto"
+    newton: Solver[Any]
+    gradients: Solver[Any]
+
+    def init(self, problem: Problem, x0: Tucker | None) -> AutoState:
+        """Start at ``x0`` or at the corrected start."""
+        stage = int(_samples(problem) >= MANY_SAMPLES)
+        where = "the corrected start" if x0 is None else "the start given"
+        solver = self._solver(stage)
+        inner = solver.init(problem, corrected_start(problem) if x0 is None else x0)
+        note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
+        return AutoState(inner, stage, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
+
+    def step(self, problem: Problem, state: AutoState) -> AutoState:
+        """Take one step of the method at work, or leave it where it is stuck."""
+        inner = self._solver(state.stage).step(problem, state.inner)
+        loss = float(inner.loss)
+        is_slow = not loss < SLOW * state.loss
+        new = replace(
+            state,
+            inner=inner,
+            n_slow=state.n_slow + 1 if is_slow else 0,
+            n_steps=state.n_steps + 1,
+        )
+        if loss < state.best_loss:
+            new = replace(new, best=inner.x, best_loss=loss)
+        residual = _residual(problem, new.best_loss)
+        is_astray = residual > ASTRAY
+        if new.n_slow < MAX_SLOW and not (is_astray and new.n_steps >= LONG):
+            return new
+        can_restart = 1 <= _samples(problem) <= FEW_SAMPLES
+        may_restart = can_restart and new.n_restarts < len(EXTRA_RANKS)
+        if is_astray and may_restart and new.best_loss < BETTER * new.goal:
+            return self._restart(problem, new)
+        return new if new.n_restarts == SWITCHED else self._switch(problem, new)
+
+    def _solver(self, stage: int) -> Solver[Any]:
+        return self.gradients if stage else self.newton
+
+    def _restart(self, problem: Problem, state: AutoState) -> AutoState:
+        """Look for a start in a space of larger ranks."""
+        extra = EXTRA_RANKS[state.n_restarts]
+        x = _search_wider(problem, self.gradients, extra)
+        inner = self.newton.init(problem, x)
+        note = (
+            f"stuck at relative residual {_residual(problem, state.best_loss):.2g} after "
+            f"{state.n_steps} iterations: restarted with {self.newton.name} from a fit with "
+            f"{extra} more ranks in every mode"
+        )
+        return replace(
+            state,
+            inner=inner,
+            stage=0,
+            n_slow=0,
+            n_steps=0,
+            n_restarts=state.n_restarts + 1,
+            goal=state.best_loss,
+            notes=(*state.notes, note),
+        )
+
+    def _switch(self, problem: Problem, state: AutoState) -> AutoState:
+        """Go on from the best point with the other method; a second time does nothing."""
+        solver = self._solver(1 - state.stage)
+        note = (
+            f"slow at relative residual {_residual(problem, state.best_loss):.2g}: went on with "
+            f"{solver.name} from the best point"
+        )
+        return replace(
+            state,
+            inner=solver.init(problem, state.best),
+            stage=1 - state.stage,
+            n_slow=0,
+            n_steps=0,
+            n_restarts=SWITCHED,
+            notes=(*state.notes, note),
+        )
+
+    def save(self, state: AutoState) -> dict[str, Array]:
+        """Return the arrays that determine a state."""
+        inner = self._solver(state.stage).save(state.inner)
+        counts = (state.stage, state.n_slow, state.n_steps, state.n_restarts)
+        return {
+            "counts": np.array(counts),
+            "losses": np.array((state.best_loss, state.goal)),
+            "notes": np.frombuffer("\n".join(state.notes).encode(), dtype=np.uint8),
+            **{f"best.{name}": array for name, array in state.best.as_arrays().items()},
+            **{f"inner.{name}": array for name, array in inner.items()},
+        }
+
+    def load(self, problem: Problem, arrays: Mapping[str, Array]) -> AutoState:
+        """Return the state that `save` was given."""
+        stage, n_slow, n_steps, n_restarts = (int(count) for count in arrays["counts"])
+        inner = self._solver(stage).load(problem, _part("inner.", arrays))
+        best = Tucker.from_arrays(_part("best.", arrays))
+        best_loss, goal = (float(loss) for loss in arrays["losses"])
+        notes = tuple(arrays["notes"].tobytes().decode().split("\n"))
+        return AutoState(inner, stage, n_slow, n_steps, n_restarts, best, best_loss, goal, notes)
+
+
+def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def _samples(problem: Problem) -> float:
+    return problem.operator.size / degrees_of_freedom(problem.shape, problem.rank)
+
+
+def _residual(problem: Problem, loss: float) -> float:
+    return float(np.sqrt(2 * loss)) / problem.y_norm
+
+
+def _search_wider(problem: Problem, solver: Solver[Any], extra: int) -> Tucker:
+    """Fit with larger ranks from the corrected start, and cut the fit to the ranks asked for."""
+    wide = problem.with_rank(cap_rank([r + extra for r in problem.rank], problem.shape))
+    state: State = solver.init(wide, corrected_start(wide))
+    for _ in range(WIDE_ITERATIONS):
+        state = solver.step(wide, state)
+        if not _residual(wide, state.loss) > WIDE_RESIDUAL:
+            break
+    return thosvd(state.x, problem.rank)

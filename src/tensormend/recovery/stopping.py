@@ -1,0 +1,93 @@
+"""When to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensormend.errors import InputError
+from tensormend.recovery.result import Row, Status
+
+__all__ = ["Stop"]
+
+DIVERGED_RESIDUAL = 1e3  # relative residual beyond which nothing comes back
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The rules that end a run; whichever holds first wins.
+
+    Parameters
+    ----------
+    tol : relative residual ``||A(x) - y|| / ||y||`` to reach
+    tol_change : relative change between iterates below which they count as converged, times the
+        step size where that is below 1; ``tol / 100`` by default
+    tol_error : true relative error to reach (the paper's ``err``), where a truth is given
+    stall, patience : stalled if the best loss fell by less than the share ``stall`` over the last
+        ``patience`` iterations
+    max_iter, max_seconds : budgets; the time limit counts wall-clock time
+    """
+
+    tol: float = 1e-6
+    tol_change: float | None = None
+    tol_error: float | None = None
+    stall: float = 1e-6
+    patience: int = 50
+    max_iter: int = 500
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "tol_change", "tol_error", "stall", "max_seconds"):
+            value = getattr(self, name)
+            optional = name not in ("tol", "stall")
+            if value is None and optional:
+                continue
+            if not isinstance(value, int | float | np.number) or not value >= 0:
+                ending = ", or None" if optional else ""
+                raise InputError(f"{name} must be a number, 0 or more{ending}, got {value!r}")
+        for name, least in (("max_iter", 0), ("patience", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")
+
+    @property
+    def change(self) -> float:
+        """The tolerance on the relative change in force."""
+        return self.tol / 100 if self.tol_change is None else self.tol_change
+
+    def check(self, rows: Sequence[Row], wall_seconds: float) -> tuple[Status, str] | None:
+        """Return how the run ends after these rows, or ``None`` to go on."""
+        row, n_iter = rows[-1], len(rows) - 1
+        after = f"after {n_iter} iteration{'s' if n_iter != 1 else ''}"
+        if not np.isfinite(row.residual):
+            return Status.DIVERGED, f"the relative residual became {row.residual} {after}"
+        if row.residual > DIVERGED_RESIDUAL * max(1.0, rows[0].residual):
+            return Status.DIVERGED, f"the relative residual grew to {row.residual:.2g} {after}"
+        if row.residual <= self.tol:
+            reached = f"relative residual {row.residual:.2g} is at most {self.tol:.2g}"
+            return Status.CONVERGED, f"{reached} {after}"
+        if self.tol_error is not None and row.error <= self.tol_error:
+            reached = f"relative error {row.error:.2g} is at most {self.tol_error:.2g}"
+            return Status.CONVERGED, f"{reached} {after}"
+        # a short step moves little wherever it is, so it must move less to count as arrived
+        allowed = self.change * min(1.0, row.step_size)
+        is_best = row.residual <= (1 + 1e-6) * min(r.residual for r in rows)
+        if row.change <= allowed and allowed > 0 and is_best:
+            reached = f"relative change {row.change:.2g} is at most {allowed:.2g}"
+            return Status.CONVERGED, f"{reached} {after}"
+        if self._is_stalled(rows):
+            return Status.STALLED, f"the loss stayed at {row.loss:.4g} {after}"
+        if n_iter >= self.max_iter:
+            return Status.ITERATION_LIMIT, f"relative residual {row.residual:.2g} {after}"
+        if self.max_seconds is not None and wall_seconds >= self.max_seconds:
+            return Status.TIME_LIMIT, f"relative residual {row.residual:.2g} {after}"
+        return None
+
+    def _is_stalled(self, rows: Sequence[Row]) -> bool:
+        if len(rows) <= self.patience:
+            return False
+        recent = min(row.residual for row in rows[-self.patience :])
+        before = min(row.residual for row in rows[: -self.patience])
+        return recent**2 > (1 - self.stall) * before**2

@@ -1,5 +1,0 @@
-"""The report: one HTML page about a completion that needs nothing else to be read."""
-
-from tensormend.report.page import render_report, write_report
-
-__all__ = ["render_report", "write_report"]

@@ -1,0 +1,1 @@
+"""The experiments of the paper, the benchmark and the study on real data."""

@@ -1,0 +1,165 @@
+"""Who takes part: our methods, the dense yardsticks, and the peers."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tensormend.completion.entry import complete
+from tensormend.errors import InputError
+from tensormend.recovery.entry import METHODS
+from tensormend.research.bench.course import Contestant, Course
+from tensormend.research.bench.peers import PEERS
+from tensormend.research.experiments import dense
+
+__all__ = ["find_contestant", "list_names"]
+
+MAX_ITER = 3000
+LOOSEST = 0.25  # of the accuracy: a method that overshot in that run need not do so again
+TIGHTER = 0.5  # factor on the tolerance where a run ended just short of the accuracy
+MAX_TRIES = 8
+AUTO = "auto"
+
+DENSE = ("rgd", "smqrgd", "sempiht")
+
+
+def run_ours(course: Course, *, method: str, **options: Any) -> None:
+    """Time one call of `complete`, as a user would make it, from indices and values to the answer.
+
+    The tolerance on the residual that makes the true error small enough is found beforehand, in a
+    run that is shown the truth; that run also gives the errors of the curve. A user would ask for
+    about the accuracy, so a quarter of it is asked for where that run came out smaller.
+    """
+    given, memory = course.given, course.memory
+    call = partial(
+        complete,
+        given.values,
+        given.rank,
+        indices=given.indices,
+        shape=given.shape,
+        method=method,
+        max_iter=MAX_ITER,
+        max_seconds=course.budget,
+        **options,
+    )
+    if "errors" not in memory:
+        seen = call(truth=given.truth, tol=course.accuracy * 1e-3, tol_error=course.accuracy)
+        errors = [float(error) for error in seen.trace.error]
+        memory.update(errors=errors, seconds=list(seen.trace.seconds))
+        memory["tol"] = max(seen.trace[-1].residual, LOOSEST * course.accuracy) * (1 + 1e-9)
+    if not memory["errors"][-1] <= course.accuracy:
+        course.curve = list(zip(memory["seconds"], memory["errors"], strict=True))
+        course.n_iter = len(course.curve) - 1
+        return
+    for _ in range(MAX_TRIES):
+        fresh = Course(given, course.accuracy, course.budget)
+        fresh.start()
+        result = call(tol=memory["tol"])
+        total = fresh.pause()
+        error = course.measure_error(result.x)
+        if error <= course.accuracy:
+            break
+        memory["tol"] *= TIGHTER
+    course.n_iter = result.n_iter
+    setup = total - result.trace[-1].seconds  # checks and the sort of the entries come before
+    points = zip(result.trace.seconds + setup, memory["errors"], strict=False)
+    course.curve = [*list(points)[: result.n_iter], (total, error)]
+
+
+def run_dense(course: Course, *, method: str, step: str) -> None:
+    """Iterate a dense yardstick until it is accurate; its arrays are filled off the clock."""
+    given = course.given
+    data, mask = given.filled, given.mask
+    course.start()
+    iterates = getattr(dense, method)(data, mask, given.rank, step=step)
+    for course.n_iter in range(MAX_ITER):
+        x = next(iterates).x
+        if course.judge(np.asarray, x):
+            return
+
+
+def run_crash(course: Course) -> None:
+    """Raise, to show what the benchmark makes of a contestant that does."""
+    del course
+    raise ArithmeticError("this contestant always crashes")
+
+
+def run_exit(course: Course) -> None:
+    """End the process without a word."""
+    del course
+    os._exit(3)
+
+
+def run_endless(course: Course) -> None:
+    """Never answer."""
+    del course
+    while True:
+        time.sleep(1)
+
+
+def run_poor(course: Course) -> None:
+    """Answer zero, to show what the benchmark makes of a contestant that misses the accuracy."""
+    course.start()
+    course.judge(np.zeros, course.given.shape)
+
+
+def _make_contestants() -> dict[str, Contestant]:
+    out: dict[str, Contestant] = {}
+
+    def add(contestant: Contestant) -> None:
+        out[contestant.name] = contestant
+
+    for method in dict.fromkeys((AUTO, *METHODS)):
+        add(Contestant(method, "ours", partial(run_ours, method=method), "default settings"))
+    add(
+        Contestant(
+            "auto, 1 thread", "ours", partial(run_ours, method=AUTO, threads=1), "one thread"
+        )
+    )
+    add(
+        Contestant(
+            "sm-qrgd, constant",
+            "ours",
+            partial(run_ours, method="sm-qrgd", step="constant", start="spectral"),
+            "constant step and spectral start, as in the paper",
+        )
+    )
+    for method in DENSE:
+        for step in ("normalized", "constant"):
+            suffix = "" if step == "normalized" else ", constant"
+            about = f"dense NumPy, {step} step, spectral start"
+            run = partial(run_dense, method=method, step=step)
+            add(Contestant(f"dense {method}{suffix}", "dense", run, about))
+    for peer in PEERS:
+        add(peer)
+    return out
+
+
+CONTESTANTS = _make_contestants()
+# for the tests of the benchmark itself
+MISFITS = {
+    name: Contestant(name, "misfit", run)
+    for name, run in (
+        ("crash", run_crash),
+        ("exit", run_exit),
+        ("endless", run_endless),
+        ("poor", run_poor),
+    )
+}
+
+
+def list_names() -> list[str]:
+    """Return the names of all contestants."""
+    return list(CONTESTANTS)
+
+
+def find_contestant(name: str) -> Contestant:
+    """Return a contestant by its name."""
+    known = CONTESTANTS | MISFITS
+    if name not in known:
+        raise InputError(f"a contestant is one of {'; '.join(CONTESTANTS)}, got {name!r}")
+    return known[name]

@@ -1,0 +1,115 @@
+"""The clock and the judge of one run: the true error is looked at while the clock stands still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+from tensormend.core.tucker import Tucker
+from tensormend.research.bench.cases import Given
+
+__all__ = ["Contestant", "Course"]
+
+MAX_POINTS = 60  # of a curve in a record
+
+
+class Course:
+    """One run of a contestant on a problem.
+
+    A contestant calls `start` when it is ready to be timed, `judge` with every iterate it would
+    have judged, and ends when that returns true. ``memory`` is kept between the runs of a
+    worker on one problem, for what may be found out off the clock.
+    """
+
+    def __init__(
+        self, given: Given, accuracy: float, budget: float, memory: dict[str, Any] | None = None
+    ) -> None:
+        self.given, self.accuracy, self.budget = given, accuracy, budget
+        self.memory: dict[str, Any] = {} if memory is None else memory
+        self.curve: list[tuple[float, float]] = []
+        self.n_iter = 0
+        self._spent = 0.0
+        self._since: float | None = None
+
+    def start(self) -> None:
+        """Let the clock run."""
+        self._since = time.perf_counter()
+
+    def pause(self) -> float:
+        """Stop the clock and return the seconds so far."""
+        if self._since is not None:
+            self._spent += time.perf_counter() - self._since
+            self._since = None
+        return self._spent
+
+    def judge(self, make: Callable[..., Tucker | Array], *parts: Any) -> bool:
+        """Note the true error of ``make(*parts)``, off the clock; tell whether the run may end."""
+        seconds = self.pause()
+        self.curve.append((seconds, self.measure_error(make(*parts))))
+        is_over = self.has_reached or seconds >= self.budget or not np.isfinite(self.error)
+        if not is_over:
+            self.start()
+        return is_over
+
+    def measure_error(self, x: Tucker | Array) -> float:
+        """Return the true relative error."""
+        if isinstance(x, Tucker):
+            return x.distance(self.given.truth) / self.given.truth.norm()
+        full = self.given.full
+        return float(np.linalg.norm(x - full) / np.linalg.norm(full))
+
+    @property
+    def error(self) -> float:
+        """The last true error."""
+        return self.curve[-1][1] if self.curve else np.nan
+
+    @property
+    def has_reached(self) -> bool:
+        """Whether the last iterate is as accurate as asked."""
+        return bool(self.error <= self.accuracy)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what a record says of the run; a run that missed the accuracy has no time."""
+        seconds = self.curve[-1][0] if self.curve else np.nan
+        record: dict[str, Any] = {
+            "outcome": "reached" if self.has_reached else "missed",
+            "error": self.error,
+            "n_iter": self.n_iter,
+            "curve": thin(self.curve) if self.curve else [],
+        }
+        if self.has_reached:
+            record["seconds"] = seconds
+        else:
+            record["message"] = f"reached {self.error:.1e} in {seconds:.3g} s"
+        return record
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Something that recovers a tensor.
+
+    Attributes
+    ----------
+    name : what tables and records call it
+    family : ``"ours"``, ``"dense"`` (the paper's methods in NumPy) or ``"peer"``
+    run : runs on a course
+    about : settings in a sentence, for the tables
+    modules : what must be installed to run it, with the names of the packages
+    """
+
+    name: str
+    family: str
+    run: Callable[[Course], None]
+    about: str = ""
+    modules: tuple[tuple[str, str], ...] = ()
+
+
+def thin(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep at most `MAX_POINTS` points, the first and last among them, to four digits."""
+    kept = np.unique(np.linspace(0, len(curve) - 1, MAX_POINTS).round().astype(int))
+    return [(float(f"{curve[k][0]:.4g}"), float(f"{curve[k][1]:.4g}")) for k in kept]

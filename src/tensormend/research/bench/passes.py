@@ -1,0 +1,93 @@
+"""Time the passes over the entries beside a plain threaded read of the same bytes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from tensormend.core.algebra import Array
+from tensormend.core.tucker import Tucker
+from tensormend.operators import Sampling
+from tensormend.recovery.contract import Ordered
+from tensormend.recovery.entry import METHODS
+from tensormend.recovery.init import corrected_start
+from tensormend.recovery.problem import Problem
+from tensormend.research.bench.cases import Given
+
+__all__ = ["read_seconds", "time_passes"]
+
+
+def time_passes(
+    given: Given, threads: int, repeats: int, solvers: Sequence[str]
+) -> tuple[dict[str, list[float]], int]:
+    """Return the seconds of the read, the pull-back pass and whole iterations, taken in turns.
+
+    The read takes the values and the lead-mode indices as the kernels find them; how many bytes
+    these have is returned as well.
+    """
+    operator = Sampling(given.shape, given.indices, threads=threads)
+    y = np.asarray(given.values)
+    problem = Problem(operator, y, given.rank).arranged(operator.fibres.modes, threads)
+    operator, y = _as_sampling(problem.operator), problem.y
+    with threadpool_limits(limits=1, user_api="blas"):  # as in a solve
+        start = corrected_start(problem)
+        tasks: dict[str, Callable[[], float]] = {
+            "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
+            "values at the entries": lambda: _time(lambda: operator.forward(start)),
+            "pull-back pass": lambda: _time(lambda: operator.pullback(start, y)),
+        }
+        for name in solvers:
+            tasks[f"{name} iteration"] = _iteration(METHODS[name](), problem, start, threads)
+        times: dict[str, list[float]] = {name: [] for name in tasks}
+        for _ in range(repeats):
+            for name, task in tasks.items():
+                times[name].append(task())
+    return times, y.nbytes + operator.fibres.leaves.nbytes
+
+
+def read_seconds(arrays: Sequence[Array], threads: int) -> float:
+    """Return the seconds of a plain read: every thread sums its share of the bytes."""
+
+    def read(k: int) -> None:
+        for split in parts:
+            np.add.reduce(split[k])
+
+    parts = [np.array_split(as_words(array), threads) for array in arrays]
+    clock = time.perf_counter()
+    workers = [threading.Thread(target=read, args=(k,)) for k in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return time.perf_counter() - clock
+
+
+def as_words(array: Array) -> Array:
+    """View an array as integers of eight bytes, without the odd bytes at its end."""
+    raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+    return raw[: raw.size // 8 * 8].view(np.int64)
+
+
+def _time(run: Callable[[], object]) -> float:
+    clock = time.perf_counter()
+    run()
+    return time.perf_counter() - clock
+
+
+def _iteration(solver: Any, problem: Problem, start: Tucker, threads: int) -> Callable[[], float]:
+    if isinstance(solver, Ordered):
+        lead, *others = solver.modes(problem)
+        problem = problem.arranged((*sorted(others), lead), threads)
+    state = solver.step(problem, solver.init(problem, start))
+    return lambda: _time(lambda: solver.step(problem, state))
+
+
+def _as_sampling(operator: Any) -> Sampling:
+    if not isinstance(operator, Sampling):
+        raise TypeError(f"a Sampling operator expected, got {type(operator).__name__}")
+    return operator

@@ -1,0 +1,207 @@
+"""What the benchmark runs: the quick suite, the full one, and how cost grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tensormend.core.storage import atomic_write
+from tensormend.errors import InputError
+from tensormend.research.bench.bars import FEWEST
+from tensormend.research.bench.cases import GRID, RACES, Case
+from tensormend.research.bench.contestants import AUTO, CONTESTANTS, find_contestant
+from tensormend.research.bench.ranks import PASSES, RANKS
+from tensormend.research.bench.runner import Runner, race, time_import, time_passes, time_ranks
+from tensormend.research.bench.scaling import list_cases, measure_growth
+from tensormend.research.bench.worker import Worker
+from tensormend.research.records import append_record, read_records
+
+__all__ = ["SECTIONS", "SUITES", "run_suite"]
+
+QUICK = Case("n50", 50, 3, 0.3)
+GRID_METHODS = (AUTO, "rgd", "rbb", "rcg", "rgn", "scaledgd", "sm-qrgd")
+GRID_REPEATS = 9  # at most: there are many cells
+GRID_BUDGET = 20.0  # seconds; cells of the grid take far below one where a method works
+
+PEER_NAMES = tuple(name for name, entry in CONTESTANTS.items() if entry.family == "peer")
+DENSE_NAMES = ("dense rgd", "dense smqrgd", "dense sempiht")
+OUR_NAMES = (AUTO, "rbb", "rcg", "rgn", "rgd", "sm-qrgd")
+
+LINEUPS: dict[str, tuple[str, ...]] = {
+    "n50": (AUTO, "rcg", "sm-qrgd", *DENSE_NAMES[:2], *PEER_NAMES),
+    "n100": (*OUR_NAMES, *DENSE_NAMES, *PEER_NAMES),
+    "n300": (*OUR_NAMES, *DENSE_NAMES),
+    "n300-constant": ("sm-qrgd, constant", "dense smqrgd, constant"),
+    "n400": (*OUR_NAMES, *DENSE_NAMES[:2]),
+    "n1000": (AUTO, "auto, 1 thread", "rcg", "rgn", "rgd"),
+}
+
+HEADROOM = 1.5  # times the bar, where the search for the smallest ratio begins
+RATIOS = (
+    *(0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.012, 0.01, 0.008, 0.007, 0.006, 0.005),
+    *(0.004, 0.003, 0.0025, 0.002, 0.0015, 0.001),
+)
+N_TRIALS, N_NEEDED = 5, 4
+FEW_ACCURACY = 1e-5
+FEW_BUDGET = 8.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of a section to run: cases and contestants by name, all if there are none."""
+
+    suite: str
+    cases: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    with_peers: bool = True
+
+    def contestants(self, names: Sequence[str]) -> list[str]:
+        """Return those of the names that are chosen; what was asked for by name comes along."""
+        chosen = self.methods or tuple(names)
+        return [
+            name for name in chosen if self.with_peers or find_contestant(name).family != "peer"
+        ]
+
+    def wants(self, case: Case) -> bool:
+        """Tell whether a case is chosen."""
+        return not self.cases or case.name in self.cases
+
+
+def _run_races(runner: Runner, choice: Choice) -> None:
+    cases = [QUICK] if choice.suite == "quick" else list(RACES.values())
+    for case in cases:
+        if choice.wants(case):
+            race(runner, "races", [case], choice.contestants(LINEUPS[case.name]))
+
+
+def _run_passes(runner: Runner, choice: Choice) -> None:
+    if choice.suite == "quick":
+        cases, repeats = [Case("n100", 100, 5, 0.3)], 10
+    else:
+        cases, repeats = [RACES["n300"], RACES["n1000"]], 60
+    time_passes(runner, "passes", [case for case in cases if choice.wants(case)], repeats)
+
+
+def _run_ranks(runner: Runner, choice: Choice) -> None:
+    if choice.suite == "quick":
+        time_ranks(runner, "ranks", (1, 5, 10), ("pull-back",), 3)
+    else:
+        time_ranks(runner, "ranks", RANKS, PASSES, runner.repeats)
+
+
+def _run_grid(runner: Runner, choice: Choice) -> None:
+    settings = replace(runner, budget=GRID_BUDGET, repeats=min(runner.repeats, GRID_REPEATS))
+    cases = [case for case in GRID if choice.wants(case)]
+    race(settings, "grid", cases, choice.contestants(GRID_METHODS), keep_curves=False)
+
+
+def _run_few(runner: Runner, choice: Choice) -> None:
+    """Find how few entries are enough: go down in their share until it fails."""
+    settings = replace(runner, budget=FEW_BUDGET)
+    for name in choice.methods or (AUTO,):
+        for rank, bar in FEWEST.items():
+            for ratio in (ratio for ratio in RATIOS if ratio <= HEADROOM * bar):
+                case = Case(f"n100-r{rank}-{ratio:g}", 100, rank, ratio, accuracy=FEW_ACCURACY)
+                if case.samples_per_degree < 1:
+                    break
+                count = _count_recovered(settings, name, case)
+                facts = {"contestant": name, "rank": rank, "ratio": ratio}
+                counts = {"n_recovered": count, "n_trials": N_TRIALS, "n_needed": N_NEEDED}
+                runner.write("few", "few", **facts, **counts)
+                runner.note(f"few: {name}, rank {rank}, ratio {ratio:g}: {count} of {N_TRIALS}")
+                if count < N_NEEDED:
+                    break
+
+
+def _count_recovered(runner: Runner, name: str, case: Case) -> int:
+    count = 0
+    with Worker() as worker:
+        for trial in range(N_TRIALS):
+            drawn = replace(case, seed=100 * trial)
+            with runner.problem(drawn) as problem:
+                facts = {"problem": str(problem), "accuracy": case.accuracy, "is_timed": False}
+                answer = runner.ask(worker, "run", name=name, budget=runner.budget, **facts)
+            count += answer["outcome"] == "reached"
+            if not worker.is_alive:
+                break
+    return count
+
+
+def _run_import(runner: Runner, choice: Choice) -> None:
+    time_import(runner, "import", 3 if choice.suite == "quick" else 9)
+
+
+def _run_scaling(runner: Runner, choice: Choice) -> None:
+    measure_growth(runner, is_quick=choice.suite == "quick", only=choice.cases)
+
+
+SECTIONS: dict[str, Callable[[Runner, Choice], None]] = {
+    "races": _run_races,
+    "passes": _run_passes,
+    "ranks": _run_ranks,
+    "grid": _run_grid,
+    "few": _run_few,
+    "import": _run_import,
+    "scaling": _run_scaling,
+}
+
+SUITES = {
+    "quick": ("races", "passes", "import"),
+    "full": ("races", "passes", "grid", "few", "import"),
+}
+"""Sections of each suite; ranks and scaling take some minutes more and are asked for by name."""
+
+
+def run_suite(
+    runner: Runner,
+    suite: str,
+    *,
+    machine: dict[str, Any],
+    only: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    with_peers: bool = True,
+) -> None:
+    """Run a suite, or those sections or cases of it that ``only`` names.
+
+    Cases without a section are races; with one, they are those of it to run.
+    Records of a section or a case that is run again are replaced; the others stay.
+    """
+    cases = {QUICK.name, *RACES, *(case.name for case in GRID), *list_cases()}
+    for name in only:
+        if name not in SECTIONS and name not in cases:
+            raise InputError(
+                f"--only takes sections ({', '.join(SECTIONS)}) and cases ({', '.join(RACES)}, "
+                f"or those of grid and scaling), got {name!r}"
+            )
+    for name in methods:
+        find_contestant(name)
+    chosen = tuple(name for name in only if name not in SECTIONS)
+    sections = [name for name in only if name in SECTIONS]
+    sections = sections or (["races"] if chosen else list(SUITES[suite]))
+    choice = Choice(suite, chosen, tuple(methods), with_peers)
+    for section in sections:
+        _forget(runner.records, section, chosen)
+        started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        settings = {"suite": suite, "repeats": runner.repeats, "budget": runner.budget}
+        facts = {"started": started, "cases": chosen, "machine": machine, **settings}
+        append_record(runner.records, {"kind": "section", "section": section, **facts})
+        SECTIONS[section](runner, choice)
+
+
+def _forget(path: Path, section: str, cases: Sequence[str]) -> None:
+    """Drop the records of a section, or of some of its cases, from a file."""
+    if not path.exists():
+        return
+
+    def stays(record: dict[str, Any]) -> bool:
+        if record["section"] != section:
+            return True
+        return bool(cases) and record.get("case", {}).get("name") not in cases
+
+    kept = [json.dumps(record) + "\n" for record in read_records(path) if stays(record)]
+    with atomic_write(path) as file:
+        file.write("".join(kept).encode())

@@ -1,0 +1,195 @@
+"""Comparison (figure 5): SM-QRGD, SeMPIHT and RGD with both steps, dense and with the kernels.
+
+``tensormend reproduce comparison``. Panel a: error against time at n = 300, r = 5, ratio 0.3, to
+1e-10. Panels b, c, d: time to 1e-5 over the rank (n = 200), over n (r = 5, ratio 0.5) and over the
+ratio (n = 200). At most 100 iterations, as in the paper. It leaves open the ratio of panel b, the
+rank of panel d and the grids; here 0.3 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.traces import (
+    IMPLEMENTATIONS,
+    STEPS,
+    draw_again,
+    group,
+    median_seconds,
+    run_completion,
+)
+
+__all__ = ["EXPERIMENT", "METHODS", "VARIED"]
+
+METHODS: Final = ("sm-qrgd", "sempiht", "rgd")
+VARIED: Final = {"b": "rank", "c": "n", "d": "ratio"}
+MAX_ITER: Final = 100  # of the paper
+
+
+def grid(scale: Scale) -> Iterator[Settings]:
+    """Every panel once, then again: methods take turns, so that a slow minute hits all alike.
+
+    Panel a times one problem again and again; the others draw a new problem each time.
+    """
+    paper = scale == "paper"
+    for repeat in range(3 if paper else 1):
+        for panel, place in _places(paper):
+            again = {"repeat": repeat} if panel == "a" else {"problem": repeat}
+            for step in STEPS:
+                for implementation in IMPLEMENTATIONS:
+                    for method in METHODS:
+                        who = {"implementation": implementation, "method": method, "step": step}
+                        yield {"panel": panel, **place, **who, **again, "max_iter": MAX_ITER}
+
+
+def _places(paper: bool) -> Iterator[tuple[str, Settings]]:
+    n, large = (200, 300) if paper else (30, 40)
+    base = {"n": n, "rank": 5 if paper else 3, "ratio": 0.3, "tol": 1e-5}
+    yield "a", {**base, "n": large, "tol": 1e-10}
+    for rank in (5, 10, 15, 20, 25) if paper else (2, 3):
+        yield "b", {**base, "rank": rank}
+    for size in (100, 150, 200, 250, 300) if paper else (20, 30):
+        yield "c", {**base, "n": size, "ratio": 0.5}
+    for ratio in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9) if paper else (0.3, 0.5):
+        yield "d", {**base, "ratio": ratio}
+
+
+def run(settings: Settings) -> dict[str, Any]:
+    """Complete samples with one method and step."""
+    problem = draw_again(settings["n"], settings["rank"], settings["ratio"], settings["seed"])
+    return run_completion(*problem, settings)
+
+
+# what the records say
+
+
+def describe(records: Sequence[Record]) -> dict[str, str]:
+    """Tabulate panel a and count where each method is fastest in the others."""
+    panels = group(records, "panel")
+    facts = {"max_iter": str(MAX_ITER), "repeats": _count_repeats(records)}
+    for panel in "abcd":
+        own = panels.get((panel,), [])
+        facts[f"table_{panel}"] = _tabulate(own, VARIED.get(panel, "rank")) if own else "Not run."
+        facts[f"verdict_{panel}"] = _judge(own, VARIED.get(panel, "rank")) if own else ""
+    return facts
+
+
+def _count_repeats(records: Sequence[Record]) -> str:
+    """Say how many runs of each kind there are."""
+    kinds = group(records, "panel", "n", "rank", "ratio", "implementation", "method", "step")
+    counts = sorted({len(own) for own in kinds.values()})
+    if not counts or counts[-1] == 1:
+        return "one run each"
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"medians of {number} runs"
+
+
+def _tabulate(records: Sequence[Record], varied: str) -> str:
+    """Median iterations and seconds by method; in bold the least time of each row."""
+    names = " | ".join(f"{method}: iterations, s" for method in METHODS)
+    rows = [
+        f"| implementation | step | {varied} | {names} |",
+        "|---|---|---|" + "---|" * len(METHODS),
+    ]
+    for (implementation, step, value), own in group(
+        records, "implementation", "step", varied
+    ).items():
+        by_method = {method: runs for (method,), runs in group(own, "method").items()}
+        best = _fastest({name: runs for name, runs in by_method.items() if _arrived(runs)})
+        cells = [_cell(by_method.get(method, []), method == best) for method in METHODS]
+        rows.append(f"| {implementation} | {step} | {value} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _arrived(records: Sequence[Record]) -> bool:
+    return all(record["results"]["reached"] for record in records)
+
+
+def _fastest(by_method: Mapping[str, Sequence[Record]]) -> str | None:
+    """Name the method of least median time, if there is any."""
+    times = {name: median_seconds(records) for name, records in by_method.items()}
+    return min(times, key=times.__getitem__) if times else None
+
+
+def _cell(records: Sequence[Record], is_best: bool) -> str:
+    if not records:
+        return ""
+    counts = sorted(record["results"]["n_iter"] for record in records)
+    seconds = f"{median_seconds(records):.3g}"
+    missed = sum(not record["results"]["reached"] for record in records)
+    note = f" ({missed} of {len(records)} did not arrive)" if missed else ""
+    return f"{counts[len(counts) // 2]}, {f'**{seconds}**' if is_best else seconds}{note}"
+
+
+def _judge(records: Sequence[Record], varied: str) -> str:
+    """Say, for each implementation and step, how often SM-QRGD was fastest and by how much.
+
+    Methods that did not arrive are left out.
+    """
+    lines = []
+    for (implementation, step), own in group(records, "implementation", "step").items():
+        places = group(own, varied)
+        factors: dict[str, list[tuple[float, float]]] = {}
+        firsts = 0
+        for runs in places.values():
+            arrived = {m: r for (m,), r in group(runs, "method").items() if _arrived(r)}
+            if "sm-qrgd" not in arrived:
+                continue
+            firsts += _fastest(arrived) == "sm-qrgd"
+            count, seconds = _median_effort(arrived.pop("sm-qrgd"))
+            for method, effort in ((m, _median_effort(r)) for m, r in arrived.items()):
+                factors.setdefault(method, []).append((effort[0] / count, effort[1] / seconds))
+        spans = ", ".join(
+            f"{method} takes {_span([f[0] for f in values])} times its iterations and "
+            f"{_span([f[1] for f in values])} times its time"
+            for method, values in factors.items()
+        )
+        agrees = (
+            "as the paper says"
+            if firsts == len(places)
+            else "not what the paper says"
+            if firsts == 0
+            else "the paper says everywhere"
+        )
+        where = f"SM-QRGD fastest at {firsts} of {len(places)} ({agrees})"
+        ending = f"{spans}.{_growth(own, varied)}" if spans else "no other method arrived with it."
+        lines.append(f"* {implementation}, {step} step: {where}; {ending}")
+    return "\n".join(lines)
+
+
+def _median_effort(records: Sequence[Record]) -> tuple[float, float]:
+    """Median number of iterations and of seconds."""
+    counts = [record["results"]["n_iter"] for record in records]
+    return float(np.median(counts)), median_seconds(records)
+
+
+def _growth(records: Sequence[Record], varied: str) -> str:
+    """Say by which factor the time of each method varies over a panel: its sensitivity."""
+    growth = {}
+    for (method,), own in group(records, "method").items():
+        times = [median_seconds(runs) for runs in group(own, varied).values()]
+        growth[method] = max(times) / min(times)
+    if max(growth.values()) == 1:
+        return ""
+    listed = ", ".join(f"{method} {factor:.2g}" for method, factor in growth.items())
+    return f" Longest over shortest time in the panel: {listed}."
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+EXPERIMENT = Experiment(
+    "comparison",
+    "Comparison of methods",
+    grid,
+    run,
+    describe,
+    timed=True,
+    paired=("implementation", "method", "step", "repeat"),
+)

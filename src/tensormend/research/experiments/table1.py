@@ -1,0 +1,79 @@
+"""Table 1: flops counted while the methods run, beside the paper's formulas.
+
+``tensormend reproduce table1``. The counts are those of `tensormend.experiments.complexity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tensormend.research.experiments.complexity import ALGORITHMS, leading_coefficients
+from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.traces import group
+
+__all__ = ["EXPERIMENT", "PAPER"]
+
+PAPER: dict[
+    str, tuple[Callable[[int], int | None], Callable[[int], int | None]]
+] = {  # coefficients of n^d r: thresholding, step size; None where the paper leaves them open
+    "NIHT": (lambda _: None, lambda _: 2),
+    "SeMPIHT": (lambda _: None, lambda _: 2),
+    "RGD": (lambda d: d + 2, lambda d: d + 1),
+    "RGD, shared": (lambda _: None, lambda _: None),
+    "SM-QRGD": (lambda _: 3, lambda _: 4),
+}
+
+
+def grid(scale: Scale) -> Iterator[Settings]:
+    """Every method of the table in orders 3 and 4, with rank 2 as counts do not depend on it."""
+    for order in (3, 4) if scale == "paper" else (3,):
+        for algorithm in ALGORITHMS:
+            yield {"algorithm": algorithm, "order": order, "rank": 2}
+
+
+def run(settings: Settings) -> dict[str, Any]:
+    """Count, and read off the leading coefficients."""
+    order = settings["order"]
+    counted = leading_coefficients(settings["algorithm"], order, settings["rank"])
+    paper = [formula(order) for formula in PAPER[settings["algorithm"]]]
+    return {**asdict(counted), "paper_threshold": paper[0], "paper_step_size": paper[1]}
+
+
+def describe(records: Sequence[Record]) -> dict[str, str]:
+    """Tabulate counts beside formulas and name the differences."""
+    rows = [
+        "| d | method | thresholding: counted | factorizations | paper | step: counted | paper |"
+    ]
+    rows.append("|---|---|---|---|---|---|---|")
+    differ = []
+    for (order, name), (record,) in group(records, "order", "algorithm").items():
+        found = record["results"]
+        cells = [f"{found['threshold']:.2f} n^{order} r", _factorizations(found, order)]
+        cells += [_term(found["paper_threshold"], order), f"{found['step_size']:.2f} n^{order} r"]
+        cells += [_term(found["paper_step_size"], order)]
+        rows.append(f"| {order} | {name} | {' | '.join(cells)} |")
+        for what in ("threshold", "step_size"):
+            claimed = found[f"paper_{what}"]
+            if claimed is not None and abs(found[what] - claimed) > 0.01:
+                word = "thresholding" if what == "threshold" else "step size"
+                differ.append(f"{name}, {word}, d = {order}: {found[what]:.2f}, paper {claimed}")
+    ending = "; ".join(differ)
+    verdict = f"Differences: {ending}." if differ else "All counts agree with the formulas."
+    return {"table": "\n".join(rows), "verdict": verdict}
+
+
+def _term(coefficient: float | None, order: int) -> str:
+    return "open" if coefficient is None else f"{coefficient} n^{order} r"
+
+
+def _factorizations(found: dict[str, float], order: int) -> str:
+    if abs(found["factorizations"]) > 0.005:
+        return f"{found['factorizations']:.2f} n^{order + 1}"
+    if abs(found["lower_factorizations"]) > 0.005:
+        return f"{found['lower_factorizations']:.2f} n^{order} r"
+    return "lower order"
+
+
+EXPERIMENT = Experiment("table1", "Flop counts", grid, run, describe, timed=False)

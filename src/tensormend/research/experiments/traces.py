@@ -1,0 +1,171 @@
+"""One completion run, with tensormend's kernels or with dense arrays, and its trace.
+
+``"dense"`` is the paper's terms: the plain NumPy methods of `tensormend.experiments.dense`, so
+that algorithms are compared and not kernels. ``"kernels"`` is what `tensormend.recover` does.
+Both leave the computation of errors off the clock.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+from tensormend.core.tucker import Tucker
+from tensormend.operators import Sampling
+from tensormend.recovery.entry import recover
+from tensormend.research.experiments import dense
+from tensormend.research.experiments.runner import Record, Settings
+from tensormend.simulate import add_noise, gaussian_tucker, noise_level, sample_indices
+
+__all__ = [
+    "IMPLEMENTATIONS",
+    "STEPS",
+    "draw_again",
+    "draw_completion",
+    "group",
+    "median_seconds",
+    "median_trace",
+    "run_completion",
+]
+
+IMPLEMENTATIONS: Final = ("dense", "kernels")
+STEPS: Final = ("constant", "normalized")
+ORDERED: Final = ("sm-qrgd", "sempiht")  # the methods that take the modes in an order
+DENSE: dict[str, Callable[..., Any]] = {
+    "sm-qrgd": dense.smqrgd,
+    "sempiht": dense.sempiht,
+    "rgd": dense.rgd,
+}
+
+
+def draw_completion(
+    shape: Sequence[int],
+    rank: int | Sequence[int],
+    ratio: float,
+    rng: int | np.random.Generator,
+    *,
+    truth: Tucker | None = None,
+    threads: int | None = None,
+) -> tuple[Tucker, Sampling, Array]:
+    """Draw the paper's random tensor and samples of it: the truth, the operator, the data."""
+    rng = np.random.default_rng(rng)
+    truth = gaussian_tucker(shape, rank, rng=rng) if truth is None else truth
+    operator = Sampling(shape, sample_indices(shape, ratio, rng=rng), threads=threads)
+    return truth, operator, operator.forward(truth)
+
+
+def draw_again(
+    n: int, rank: int | Sequence[int], ratio: float, seed: int, snr: float | None = None
+) -> tuple[Tucker, Sampling, Array]:
+    """Do as `draw_completion` for a cube, without drawing what the cell before has drawn.
+
+    The operator is made anew, so that no cell finds anything prepared by another. ``snr`` adds
+    noise.
+    """
+    truth, indices, y = _draw_cube(n, tuple(np.atleast_1d(rank).tolist()), ratio, seed, snr)
+    return truth, Sampling(truth.shape, indices), y
+
+
+@functools.lru_cache(maxsize=1)
+def _draw_cube(
+    n: int, rank: tuple[int, ...], ratio: float, seed: int, snr: float | None
+) -> tuple[Tucker, Array, Array]:
+    rng = np.random.default_rng(seed)
+    ranks = rank if len(rank) > 1 else rank[0]
+    truth, operator, y = draw_completion((n,) * 3, ranks, ratio, rng)
+    if snr is not None:
+        y = add_noise(y, noise_level(truth, snr), rng=rng)
+    return truth, np.asarray(operator.indices), y
+
+
+def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settings) -> Record:
+    """Run a method until the true error reaches ``tol`` or for ``max_iter`` iterations.
+
+    Reads ``implementation``, ``method``, ``step``, ``order`` (optional), ``tol`` and ``max_iter``
+    of the settings.
+    """
+    run = _run_dense if settings["implementation"] == "dense" else _run_kernels
+    options: dict[str, Any] = {"step": settings["step"]}
+    if settings["method"] in ORDERED:
+        options["order"] = tuple(settings.get("order", range(len(truth.shape))))
+    trace = run(truth, operator, y, settings, options)
+    return {
+        "n_iter": len(trace["error"]) - 1,
+        "reached": trace["error"][-1] <= settings["tol"],
+        "seconds": trace["seconds"][-1],
+        "trace": trace,
+    }
+
+
+def _run_kernels(
+    truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
+) -> dict[str, list[float]]:
+    max_iter = settings["max_iter"]
+    rules: dict[str, Any] = {"tol": 0, "tol_change": 0, "stall": 0, "patience": max_iter + 1}
+    trace = recover(
+        operator,
+        y,
+        truth.rank,
+        method=settings["method"],
+        truth=truth,
+        tol_error=settings["tol"],
+        max_iter=max_iter,
+        **rules,
+        **options,
+    ).trace
+    return {name: getattr(trace, name).tolist() for name in ("seconds", "error", "residual")}
+
+
+def _run_dense(
+    truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
+) -> dict[str, list[float]]:
+    places = np.ravel_multi_index(tuple(np.asarray(operator.indices).T), truth.shape)
+    full, data = truth.dense(), np.zeros(truth.shape)
+    data.flat[places] = y
+    mask = np.zeros(truth.shape, dtype=bool)
+    mask.flat[places] = True
+    size, y_size, spent = np.linalg.norm(full), np.linalg.norm(y), 0.0
+    trace: dict[str, list[float]] = {"seconds": [], "error": [], "residual": []}
+    clock = time.perf_counter()
+    iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # makes the start
+    for k in range(settings["max_iter"] + 1):
+        clock = time.perf_counter() if k else clock
+        x = next(iterates).x
+        spent += time.perf_counter() - clock
+        trace["seconds"].append(spent)
+        trace["error"].append(float(np.linalg.norm(x - full) / size))
+        trace["residual"].append(float(np.linalg.norm(x.ravel()[places] - y) / y_size))
+        if trace["error"][-1] <= settings["tol"]:
+            break
+    return trace
+
+
+# of several records
+
+
+def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[Record]]:
+    """Collect records by the values of some settings, in the order of their first appearance."""
+    found: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        values = (record["settings"][key] for key in keys)
+        where = tuple(tuple(v) if isinstance(v, list) else v for v in values)
+        found.setdefault(where, []).append(record)
+    return found
+
+
+def median_seconds(records: Sequence[Record]) -> float:
+    """Median of the times of some runs."""
+    return float(np.median([record["results"]["seconds"] for record in records]))
+
+
+def median_trace(records: Sequence[Record]) -> tuple[Array, Array, Array]:
+    """Return iterations, median seconds and errors of repeats, which differ in time alone."""
+    traces = [record["results"]["trace"] for record in records]
+    length = min(len(trace["error"]) for trace in traces)
+    seconds = np.median([trace["seconds"][:length] for trace in traces], axis=0)
+    return np.arange(length), seconds, np.asarray(traces[0]["error"][:length], dtype=float)

@@ -1,0 +1,33 @@
+"""The figures of ``tensormend reproduce``, each drawn from its records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensormend.plotting.style import house_style, save_figure
+from tensormend.research.experiments.runner import Record
+from tensormend.research.figures.comparison import draw_comparison
+from tensormend.research.figures.curves import draw_condition, draw_lead, draw_noise
+from tensormend.research.figures.phase import draw_phase
+from tensormend.research.figures.theory import draw_table1, draw_theorems
+
+__all__ = ["FIGURES", "save_reproduction"]
+
+FIGURES: dict[str, Callable[[Sequence[Record]], Any]] = {
+    "phase": draw_phase,
+    "noise": draw_noise,
+    "lead": draw_lead,
+    "condition": draw_condition,
+    "comparison": draw_comparison,
+    "table1": draw_table1,
+    "theorems": draw_theorems,
+}
+"""What draws the records of an experiment, by its name."""
+
+
+def save_reproduction(name: str, records: Sequence[Record], folder: Path) -> list[Path]:
+    """Draw the figure of an experiment as PNG and SVG; return what was written."""
+    with house_style():
+        return save_figure(FIGURES[name](records), folder / name)

@@ -1,0 +1,102 @@
+"""Ways to lose entries, and how what was filled in is scored."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensormend.core.algebra import Array
+from tensormend.errors import InputError
+from tensormend.research.realdata.datasets import Dataset
+
+__all__ = ["CELLS", "Cell", "Scores", "drop", "hold_out", "score"]
+
+HELD = 0.1  # share of what is known that is held out to choose parameters
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How much is lost of a data set, and how."""
+
+    pattern: str
+    share: float
+
+    @property
+    def name(self) -> str:
+        """Short name, as on the command line."""
+        return f"{self.pattern}-{round(100 * self.share)}"
+
+
+CELLS = tuple(
+    Cell(pattern, share)
+    for pattern, shares in {"random": (0.3, 0.7, 0.9), "fibre": (0.3, 0.7)}.items()
+    for share in shares
+)
+
+
+def drop(
+    dataset: Dataset, pattern: str, share: float, rng: int | np.random.Generator
+) -> tuple[Array, Array]:
+    """Return the tensor with NaN where it is unknown or lost, and the mask of the entries to score.
+
+    Parameters
+    ----------
+    pattern : ``"random"``: each entry is lost with probability ``share``; ``"fibre"``: each whole
+        fibre along ``dataset.fibre_mode`` is
+    """
+    lost = _draw(dataset.values.shape, pattern, share, dataset.fibre_mode, rng)
+    known = ~np.isnan(dataset.values)
+    return np.where(lost, np.nan, dataset.values), lost & known
+
+
+def hold_out(
+    data: Array, pattern: str, fibre_mode: int, rng: int | np.random.Generator
+) -> tuple[Array, Array]:
+    """Lose a further tenth of the known entries, in the same pattern, to choose parameters on.
+
+    Of fibres, a tenth of those with a known entry is held out.
+    """
+    known = ~np.isnan(data)
+    held = known & _draw(data.shape, pattern, HELD, fibre_mode, rng)
+    return np.where(held, np.nan, data), held
+
+
+def _draw(
+    shape: tuple[int, ...],
+    pattern: str,
+    share: float,
+    mode: int,
+    rng: int | np.random.Generator,
+) -> Array:
+    rng = np.random.default_rng(rng)
+    if pattern == "random":
+        return rng.random(shape) < share
+    if pattern == "fibre":
+        single = tuple(1 if k == mode else n for k, n in enumerate(shape))
+        return np.broadcast_to(rng.random(single) < share, shape)
+    raise InputError(f'a pattern "random" or "fibre" expected, got {pattern!r}; choose one')
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Errors over the scored entries; none where a score makes no sense."""
+
+    rmse: float
+    mape: float | None
+    psnr: float | None
+
+
+def score(dataset: Dataset, filled: Array, scored: Array) -> Scores:
+    """Score a completed tensor on the entries that were lost.
+
+    RMSE; for traffic the mean absolute percentage error; for images the peak signal-to-noise
+    ratio in dB, the peak being the largest value of the tensor.
+    """
+    truth, guess = dataset.values[scored], filled[scored]
+    rmse = math.sqrt(np.mean((guess - truth) ** 2))
+    is_traffic, is_image = dataset.kind == "traffic", dataset.kind == "image"
+    mape = 100 * float(np.mean(np.abs(guess - truth) / truth)) if is_traffic else None
+    psnr = 20 * math.log10(dataset.peak / rmse) if is_image and rmse > 0 else None
+    return Scores(rmse, mape, psnr)

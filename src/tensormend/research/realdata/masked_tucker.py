@@ -1,0 +1,46 @@
+"""TensorLy's Tucker decomposition with a mask, from the best start we know for it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensormend.core.algebra import Array, matricize, multi_mode_product
+from tensormend.errors import MissingDependencyError
+
+__all__ = ["masked_tucker"]
+
+TOLERANCES = (1e-4, 1e-6)  # the default of TensorLy, and one at which it has settled
+MAX_ITER = 100  # the default of TensorLy, for each tolerance
+
+
+def masked_tucker(data: Array, filled: Array, rank: Sequence[int]) -> Iterator[Array]:
+    """Complete a tensor, NaN where unknown, by ``tensorly.decomposition.tucker`` with ``mask=``.
+
+    It starts from the leading singular vectors of ``filled``, the data with their holes filled in
+    some simple way; TensorLy's own start is slower and no better. What it returns after its
+    default tolerance is yielded first, and then what it comes to when it goes on from there:
+    sometimes the one is better, sometimes the other.
+    """
+    if importlib.util.find_spec("tensorly") is None:
+        raise MissingDependencyError(
+            "tensorly is needed for masked Tucker, and is not installed; "
+            "pip install tensormend[realdata]"
+        )
+    from tensorly.decomposition import tucker
+
+    mask = (~np.isnan(data)).astype(float)
+    factors = []
+    for mode, r in enumerate(rank):
+        unfolded = matricize(filled, mode)
+        factors.append(np.linalg.eigh(unfolded @ unfolded.T)[1][:, ::-1][:, :r].copy())
+    answer: Any = (multi_mode_product(filled, factors, adjoint=True), factors)
+    for tol in TOLERANCES:
+        core, factors = tucker(
+            filled, list(rank), n_iter_max=MAX_ITER, init=answer, tol=tol, mask=mask
+        )
+        answer = (core, list(factors))
+        yield multi_mode_product(np.asarray(core), [np.asarray(u) for u in factors])

@@ -1,0 +1,800 @@
+"""`complete`, `inspect`, `simulate` and `formats` on the command line: files, words, signals."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+import tensormend.cli
+from tensormend.cli import bench, main, options, reproduce
+from tensormend.cli.app import COMMANDS, EXAMPLES
+from tensormend.cli.exits import MEANINGS
+from tensormend.cli.progress import _fit
+from tensormend.cli.words import show, with_options
+from tensormend.recovery.entry import METHODS
+from tensormend.research.bench.suite import SECTIONS
+from tensormend.research.experiments.catalogue import EXPERIMENTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "command-line.md"
+COMMAND = [sys.executable, "-m", "tensormend.cli"]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run every test in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def speeds() -> Path:
+    """Return the name of a file with holes, in a folder of its own."""
+    options = ["--shape", "12,13,14", "--rank", "2", "--noise", "0.05", "--ratio", "0.5"]
+    assert main(["simulate", "speeds.npy", "--truth", "truth.npy", "--quiet", *options]) == 0
+    return Path("speeds.npy")
+
+
+def run(*arguments: str) -> int:
+    return main(["complete", "speeds.npy", *arguments])
+
+
+# help
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_examples_of_the_help_run(name: str, folder: Path, capsys: Captured) -> None:
+    examples = COMMANDS[name][1] if name else EXAMPLES
+    assert main([*([name] if name else []), "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for line in examples:
+        assert line in shown
+        program, *arguments = shlex.split(line)
+        assert program == "tensormend"
+        assert main(arguments) == 0, line
+    assert any(line.startswith(f"tensormend {name}".strip()) for line in examples)
+    assert not list(folder.rglob("*.part*"))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tensormend.cli\n"
+        "tensormend.cli.main(['--help']); tensormend.cli.main(['complete', '--help'])\n"
+        "sys.exit(not sys.modules.keys().isdisjoint({'tensormend.core', 'numpy', 'scipy'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_in_the_help_are_those_of_the_library() -> None:
+    assert get_args(reproduce.Name) == (*EXPERIMENTS, "all")
+    assert tuple(SECTIONS) == bench.SECTIONS
+    assert set(options.METHODS.split(", ")) == set(METHODS)
+
+
+def test_shell_completion_knows_the_commands() -> None:
+    setting = {"_TENSORMEND_COMPLETE": "complete_bash", "COMP_WORDS": "tensormend re"}
+    done = subprocess.run(  # noqa: S603
+        COMMAND,
+        env={**os.environ, **setting, "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["reproduce"]
+
+
+@pytest.mark.checkout
+def test_the_page_names_every_command_option_and_exit_code() -> None:
+    text = PAGE.read_text("utf-8")
+    for name, (function, *_) in COMMANDS.items():
+        assert f"tensormend {name}" in text
+        source = ast.parse(Path(function.__code__.co_filename).read_text("utf-8"))
+        (made,) = (
+            node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == name
+        )
+        if name in ("complete", "inspect", "simulate"):
+            for argument in made.args.args:
+                option = f"--{argument.arg.replace('_', '-')}"
+                assert argument.arg == "source" or option in text, option
+    for code, meaning in MEANINGS.items():
+        assert f"| {code} | {meaning} |" in text
+
+
+# complete
+
+
+def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured) -> None:
+    assert run("-o", "filled.npz") == 0
+    streams = capsys.readouterr()
+    filled, data, truth = tm.load("filled.npz").values, np.load(speeds), np.load("truth.npy")
+    known = ~np.isnan(data)
+    assert (filled[known] == data[known]).all()
+    assert np.linalg.norm((filled - truth)[~known]) < 0.15 * np.linalg.norm(truth[~known])
+    for word in ("verdict     Well determined", "error ", "means ", "model ", "filled.npz (data)"):
+        assert word in streams.out
+    assert re.search(r"before fit  The grand mean -?0\.\d+ taken out\.\n", streams.out)
+    ran = re.search(r"run         (\d+) iterations, .* s\. The search and the last", streams.out)
+    assert ran is not None
+    assert int(ran[1]) > 100  # those of the search too
+    assert re.match(r"tensormend: \w+, iteration \d+, residual ", streams.err)
+
+
+@pytest.mark.usefixtures("speeds")
+def test_the_same_seed_gives_the_same_file() -> None:
+    assert run("-o", "a.npy", "-q") == run("-o", "b.npy", "-q") == 0
+    assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+@pytest.mark.usefixtures("speeds")
+def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    real = tm.complete
+
+    def spy(data: Any, rank: Any, **settings: Any) -> Any:
+        seen.update(settings, rank=rank, n_known=data.n_known)
+        return real(data, 2, rng=0)
+
+    monkeypatch.setattr(tm, "complete", spy)
+    mask = np.ones((12, 13, 14))
+    mask[0] = 0
+    np.save("mask.npy", mask)
+    line = (
+        "-o a.npy --rank 3,3,2 --method rcg --holdout 0.2 --center 0,2 --scale 1 --log --clip 0, "
+        "--tol 1e-5 --max-iter 9 --time-limit 2m --memory-limit 1.5G --threads 1 --seed 4 "
+        "--mask mask.npy --missing 0.5"
+    )
+    assert run(*line.split()) == 0
+    assert seen.pop("n_known") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
+    assert callable(seen.pop("progress"))
+    assert seen == {
+        "checkpoint": None,
+        "resume": False,
+        "rank": (3, 3, 2),
+        "method": "rcg",
+        "holdout": 0.2,
+        "center": (0, 2),
+        "scale": 1,
+        "log": True,
+        "clip": (0.0, None),
+        "tol": 1e-5,
+        "max_iter": 9,
+        "max_seconds": 120.0,
+        "memory_limit": 1.5 * 2**30,
+        "threads": 1,
+        "rng": 4,
+    }
+
+
+@pytest.mark.usefixtures("speeds")
+def test_all_that_was_asked_for_is_written(capsys: Captured) -> None:
+    files = ["-o", "smooth.npy", "--model", "model.npz"]
+    assert run(*files, "--model-only", "--rank", "2", "--json", "--quiet") == 0
+    streams = capsys.readouterr()
+    assert streams.err == ""
+    record = json.loads(streams.out)
+    assert record["written"] == {"data": "smooth.npy", "model": "model.npz"}
+    assert tm.Tucker.load("model.npz").rank == (2, 2, 2)
+    assert np.allclose(tm.Tucker.load("model.npz").dense(), np.load("smooth.npy"))
+
+
+@pytest.mark.checkout
+@pytest.mark.usefixtures("speeds")
+def test_the_record_is_json_whose_keys_are_documented(capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--json", "-q") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["shape"] == [12, 13, 14]
+    assert record["verdict"] == "WELL_DETERMINED"
+    assert 0 < record["error"] < record["baseline_error"]
+    assert record["stopped"] is None
+    text = PAGE.read_text("utf-8")
+    assert main(["inspect", "speeds.npy", "--json", "--seconds", "0"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["best_rank"] is None
+    for key in {**record, **found}:
+        assert f"`{key}`" in text, key
+
+
+@pytest.mark.usefixtures("speeds")
+def test_the_code_of_the_record_does_the_same(capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--json", "-q", "--center", "mode 0", "--clip", "-9,9") == 0
+    record = json.loads(capsys.readouterr().out)
+    Path("a.npy").rename("b.npy")
+    exec(record["code"], {})  # noqa: S102
+    assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_report_is_written_with_source_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def write_report(path: Path, result: Any, **about: Any) -> None:
+        calls.append((path, result.x.rank, about))
+
+    monkeypatch.setitem(
+        sys.modules, "tensormend.completion.report", SimpleNamespace(write_report=write_report)
+    )
+    assert run("--report", "page.html", "--rank", "2", "-q") == 0
+    ((path, rank, about),) = calls
+    assert (path, rank) == (Path("page.html"), (2, 2, 2))
+    assert about["source"] == "speeds.npy"
+    assert "tm.complete(data, rank=2, rng=0)" in about["code"]
+    assert about["overwrite"] is False
+
+
+@pytest.mark.usefixtures("speeds")
+def test_quiet_prints_nothing(capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_verdict_of_hopeless_is_an_exit_code_if_asked_for() -> None:
+    noise = np.random.default_rng(0).standard_normal((9, 9, 9))
+    np.save("noise.npy", np.where(noise > -0.5, noise, np.nan))
+    call = ["complete", "noise.npy", "--rank", "4", "--holdout", "0.1", "--quiet", "-f"]
+    assert main([*call, "-o", "a.npy"]) == 0
+    assert main([*call, "-o", "a.npy", "--strict"]) == 3
+
+
+def test_warnings_are_short_lines(capsys: Captured) -> None:
+    data = tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense()
+    data[3] = np.nan
+    np.save("gap.npy", data)
+    assert main(["complete", "gap.npy", "-o", "a.npy", "--rank", "2"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("tensormend: ") for line in lines)
+    (warning,) = (line for line in lines if "mode 0" in line)
+    assert "Warning" not in warning
+
+
+# refusals, before any work
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nowhere.npy -o a.npy", "nowhere.npy must be a file that exists"),
+        ("speeds.npy", "there must be something to write"),
+        ("speeds.npy -o a.xyz", "the name of a file must end in one of .npy"),
+        ("speeds.npy -o a", "the name of a file must end in one of .npy"),
+        ("speeds.npy -o there/a.npy", "the folder of there/a.npy does not exist"),
+        ("speeds.npy -o truth.npy", "truth.npy is there already"),
+        ("speeds.npy -o speeds.npy --force", "must be another file than the data"),
+        ("speeds.npy -o link.npy --force", "must be another file than the data"),
+        ("speeds.npy -o truth.npy --mask truth.npy -f", "must be another file than the data"),
+        ("speeds.npy -o full.npy --force", "full.npy must be a file, got the name of a folder"),
+        ("speeds.npy -o a.npz --model full/../a.npz", "different files"),
+        ("speeds.npy -o a.npz --model a.npz", "different files"),
+        ("speeds.npy --model a.npy", "--model must be a file whose name ends in .npz"),
+        ("speeds.npy -o a.npy --report a.pdf", "--report must be a file whose name ends in .html"),
+        ("speeds.npy -o a.npy --resume", "--resume needs --checkpoint"),
+        ("speeds.npy -o a.npy --checkpoint truth.npy", "--checkpoint must be a folder"),
+        ("speeds.npy -o a.npy --checkpoint full", "must be a new or empty folder, got full"),
+        ("speeds.npy -o a.npy --rank x", "expected auto, a number such as 8"),
+        ("speeds.npy -o a.npy --time-limit soon", "expected a time above 0"),
+        ("speeds.npy -o a.npy --time-limit 0", "expected a time above 0"),
+        ("speeds.npy -o a.npy --memory-limit 4X", "expected an amount of memory"),
+        ("speeds.npy -o a.npy --clip 1", "expected two bounds"),
+        ("speeds.npy -o a.npy --modes a,,b", "expected names with commas"),
+        ("speeds.npy -o a.npy --threads 0", "--threads"),
+        ("speeds.npy -o a.npy --seed -1", "--seed"),
+        ("speeds.npy -o a.npy --nonsense", "--nonsense"),
+        ("-o a.npy", "IN"),
+    ],
+)
+@pytest.mark.usefixtures("speeds")
+def test_bad_usage_is_refused_before_any_work(
+    line: str, words: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tm, "load", lambda *_, **__: pytest.fail("a file was read"))
+    Path("full").mkdir()
+    Path("full/state").touch()
+    Path("full.npy").mkdir()
+    Path("link.npy").symlink_to("speeds.npy")
+    before = {path: path.read_bytes() for path in Path().glob("*.np*") if path.is_file()}
+    assert main(["complete", *line.split()]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.startswith("tensormend: ")
+    assert streams.err.count("\n") == 1
+    assert words in streams.err
+    after = {path: path.read_bytes() for path in Path().glob("*.np*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--rank 99", "use at most 12 there"),
+        ("--rank 2,2", "rank must be one int or one per mode"),
+        ("--scale city", "a mode is one of mode 0, mode 1, mode 2"),
+        ("--center 3", "or a number from 0 to 2, got '3'"),
+        ("--method best", "method must be one of"),
+        ("--holdout 0.9", "at most 0.5"),
+        ("--tol 1e-3", "tol needs a rank"),
+        ("--mask nowhere.npy", "nowhere.npy must be a file that exists"),
+    ],
+)
+@pytest.mark.usefixtures("speeds")
+def test_what_does_not_fit_the_data_is_refused(options: str, words: str, capsys: Captured) -> None:
+    assert run("-o", "a.npy", "-q", *options.split()) == 2
+    assert words in capsys.readouterr().err
+    assert not Path("a.npy").exists()
+
+
+def never(*_: Any, **__: Any) -> None:
+    pytest.fail("the work has begun")
+
+
+def test_what_has_no_holes_is_not_filled(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save("whole.npy", np.arange(60.0).reshape(3, 4, 5))
+    assert main(["inspect", "whole.npy", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "nothing is to be filled" in out
+    assert "tensormend complete" not in out
+    assert main(["inspect", "whole.npy", "--seconds", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"] is None
+    call = ["complete", "whole.npy", "--rank", "1", "-q"]
+    assert main([*call, "-o", "a.npy", "--model-only"]) == 0
+    assert main([*call, "--model", "m.npz"]) == 0
+    monkeypatch.setattr(tm, "complete", never)
+    assert main([*call, "-o", "b.npy"]) == 2
+    assert "got 60 that are all known; if some values stand for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shape", "details", "output", "words"),
+    [
+        ((6, 7), {}, "a.png", "a .png file holds whole numbers from 0 to 65535, got float64"),
+        ((6, 7, 8), {"dtype": "uint8"}, "a.png", "holds one image, got 6 frames"),
+        ((6, 7, 8), {"dtype": "uint8"}, "a.mp4", "even numbers of rows and columns, got 7 and 8"),
+        ((60, 61, 62), {"dtype": "uint8"}, "a.mp4", "needs even numbers of rows and columns"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_before_the_work(
+    shape: tuple[int, ...],
+    details: dict[str, Any],
+    output: str,
+    words: str,
+    folder: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.ones(shape)
+    values[0, 0] = np.nan
+    data = tm.TensorData(values, details=details)
+    np.save("in.npy", values)
+    monkeypatch.setattr(tm, "load", lambda *_, **__: data)
+    monkeypatch.setattr(tm, "complete", never)
+    assert main(["complete", "in.npy", "-o", output]) == 2
+    assert words in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["in.npy"]
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_refused_format_is_told_of_the_output(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, _: Any) -> None:
+        raise tm.errors.InputError(f"{path} is no good")
+
+    monkeypatch.setattr(tm, "save", refuse)
+    monkeypatch.setattr(tm, "complete", never)
+    assert run("-o", "a.tif") == 2
+    assert capsys.readouterr().err == "tensormend: a.tif is no good\n"
+
+
+def test_errors_name_options(capsys: Captured) -> None:
+    a = np.where(np.eye(4) > 0, np.nan, 1.0)
+    np.savez("two.npz", a=a, b=a)
+    assert main(["complete", "two.npz", "-o", "a.npz"]) == 2
+    assert capsys.readouterr().err.endswith("; name one with --variable\n")
+    assert main(["complete", "two.npz", "--variable", "a", "-o", "a.npz", "--method", "x"]) == 2
+    assert "with --rank auto the method must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("for example clip=(0, None)", "for example --clip 0,"),
+        ("or give overwrite=True", "or give --force"),
+        ("max_seconds must be positive", "--time-limit must be positive"),
+        ("a/rank=3.npy is there, as is rank=3.npy", "a/rank=3.npy is there, as is rank=3.npy"),
+        ("the rank must be 3", "the rank must be 3"),
+    ],
+)
+def test_arguments_become_options(said: str, shown: str) -> None:
+    assert with_options(said) == shown
+
+
+def test_another_checkpoint_is_told_in_plain_words(speeds: Path, capsys: Captured) -> None:
+    call = ["complete", str(speeds), "--checkpoint", "run", "-q", "--max-iter", "3"]
+    assert main([*call, "-o", "a.npy", "--rank", "1"]) == 0
+    assert main([*call, "-o", "b.npy", "--rank", "2", "--resume"]) == 2
+    assert "another run: rank was (1, 1, 1) and is (2, 2, 2) now; resume" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("speeds")
+def test_files_are_replaced_only_by_force() -> None:
+    Path("a.npy").write_text("precious")
+    assert run("-o", "a.npy", "-q") == 2
+    assert Path("a.npy").read_text() == "precious"
+    assert run("-o", "a.npy", "-q", "--force") == 0
+    assert np.load("a.npy").shape == (12, 13, 14)
+
+
+def test_a_damaged_file_is_one_sentence(capsys: Captured) -> None:
+    Path("bad.npy").write_bytes(b"not an array")
+    assert main(["complete", "bad.npy", "-o", "a.npy"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("speeds")
+def test_too_little_memory_is_exit_code_4(capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--memory-limit", "1K") == 4
+    assert "above the limit" in capsys.readouterr().err
+
+
+def test_a_tensor_too_large_to_write_out_still_has_a_model(capsys: Captured) -> None:
+    shape = (1000, 1000, 1000)
+    truth = tm.simulate.random_tucker(shape, 1, rng=0)
+    places = tm.simulate.sample_indices(shape, 20_000, rng=1)
+    tm.save("huge.npz", tm.TensorData(truth.entries(places), indices=places, sizes=shape))
+    call = ["complete", "huge.npz", "--rank", "1", "--max-iter", "3", "--quiet"]
+    assert main([*call, "-o", "a.npy"]) == 4
+    assert "take --model FILE.npz in place of -o" in capsys.readouterr().err
+    assert main([*call, "--model", "model.npz"]) == 0
+    assert tm.Tucker.load("model.npz").shape == shape
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_defect_is_a_sentence_or_with_debug_a_trace(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tm, "load", lambda *_, **__: 1 / 0)
+    assert run("-o", "a.npy") == 1
+    err = capsys.readouterr().err
+    assert "a defect: ZeroDivisionError" in err
+    assert "Traceback" not in err
+    assert main(["--debug", "complete", "speeds.npy", "-o", "a.npy"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_full_disk_is_exit_code_1(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tm, "save", fail)
+    assert run("-o", "a.npy", "-q") == 1
+    assert "No space left on device" in capsys.readouterr().err
+
+
+# signals
+
+
+def raising(number: int, times: int, seen: list[Any]) -> Callable[..., Any]:
+    """Return a `complete` that is sent a signal at its third iteration, none, once or more."""
+    real = tm.complete
+
+    def complete(*arguments: Any, progress: Any, **settings: Any) -> Any:
+        def watch(moment: Any) -> bool:
+            seen.append(moment)
+            for _ in range(times if len(seen) == 3 else 0):
+                os.kill(os.getpid(), number)
+            return bool(progress(moment))
+
+        return real(*arguments, progress=watch, **settings)
+
+    return complete
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("rank", ["auto", "2"])
+@pytest.mark.usefixtures("speeds")
+def test_the_first_signal_leaves_a_result_and_a_checkpoint(
+    number: signal.Signals,
+    rank: str,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    complete = tm.complete
+    seen: list[Any] = []
+    whole: list[Any] = []
+    monkeypatch.setattr(tm, "complete", raising(number, times=1, seen=seen))
+    before = signal.getsignal(number)
+    call = ["-o", "a.npy", "--checkpoint", "run", "--rank", rank]
+    assert run(*call) == 128 + number
+    assert signal.getsignal(number) is before
+    streams = capsys.readouterr()
+    assert "stopping after this iteration" in streams.err
+    assert "the same command with --resume --force goes on" in streams.err
+    assert f"Stopped by {number.name}." in streams.out
+    assert np.isfinite(np.load("a.npy")).all()
+    monkeypatch.setattr(tm, "complete", complete)
+    assert run(*call, "--resume", "--force", "-q") == 0
+    monkeypatch.setattr(tm, "complete", raising(number, times=0, seen=whole))
+    assert run("-o", "b.npy", "--rank", rank, "-q") == 0
+    assert len(seen) < len(whole)
+    assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+@pytest.mark.usefixtures("speeds")
+def test_the_second_signal_ends_at_once_and_writes_nothing(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tm, "complete", raising(signal.SIGINT, times=2, seen=[]))
+    assert run("-o", "a.npy") == 130
+    assert "ended at once" in capsys.readouterr().err
+    assert sorted(path.name for path in Path().iterdir()) == ["speeds.npy", "truth.npy"]
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_signal_before_there_is_a_result_ends_at_once(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tm, "load", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    assert run("-o", "a.npy") == 143
+    assert "before there was a result" in capsys.readouterr().err
+
+
+# data that take more than the tenth of a second after which a bar is drawn again
+SIMULATE_NOISY = ["simulate", "noisy.npy", "--shape", "50,50,50", "--noise", "0.5", "-q"]
+
+
+def test_ctrl_c_in_a_process_of_its_own() -> None:
+    assert main(SIMULATE_NOISY) == 0
+    call = [*COMMAND, "complete", "noisy.npy", "-o", "a.npy", "--checkpoint", "run", "--threads=1"]
+    with subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stderr is not None
+        assert "iteration" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert "--resume --force" in rest
+    assert np.isfinite(np.load("a.npy")).all()
+    assert any(Path("run").iterdir())
+
+
+# progress
+
+
+def test_on_a_terminal_there_is_a_bar() -> None:
+    assert main(SIMULATE_NOISY) == 0
+    ours, theirs = pty.openpty()
+    shown: list[bytes] = []
+
+    def listen() -> None:
+        try:
+            while part := os.read(ours, 4096):
+                shown.append(part)
+        except OSError:  # the other end is closed
+            pass
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    done = subprocess.run(  # noqa: S603
+        [*COMMAND, "complete", "noisy.npy", "-o", "a.npy"],
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        check=False,
+    )
+    os.close(theirs)
+    listener.join()
+    os.close(ours)
+    text = b"".join(shown).decode()
+    assert done.returncode == 0
+    assert "\u2501" in text  # the bar
+    plain = _without_codes(text)
+    assert re.search("(search|balance|rank|fit) +\u2501.* iteration ", plain)
+    lines = re.split(r"[\r\n]+", plain)
+    assert max(map(len, lines)) <= 77  # beyond, the ^C of the terminal would move on to a new line
+    assert "\x1b" not in done.stdout
+    assert "verdict" in done.stdout
+
+
+def _without_codes(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+
+
+@pytest.mark.parametrize("room", [200, 54, 36, 5])
+def test_numbers_beside_the_bar_fit(room: int) -> None:
+    moment = tm.Moment("balance", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
+    line = _fit(moment, None, room)
+    assert len(line) <= room
+    assert ("iteration 12345" in line) == (room > 5)
+    assert ("held" in line) == (room > 36)
+    assert ("residual" in line) == (room > 54)
+
+
+# streams
+
+
+def in_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell in which T stands for the command."""
+    return subprocess.run(  # noqa: S603
+        ["/bin/sh", "-c", line.replace("T ", shlex.join(COMMAND) + " ")],
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("speeds")
+@pytest.mark.parametrize("streams", ["2>&1 | true", ">&- 2>&- <&-", "2>/dev/full >/dev/null"])
+def test_a_run_does_not_depend_on_who_listens(streams: str) -> None:
+    done = in_shell(f"(T complete speeds.npy --rank 2 -o a.npy; echo $? > code) {streams}")
+    assert done.stderr == ""
+    assert Path("code").read_text() == "0\n"
+    assert np.load("a.npy").shape == (12, 13, 14)
+
+
+def test_a_stdout_that_cannot_be_written_is_told(folder: Path) -> None:  # noqa: ARG001
+    done = in_shell("T formats > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("tensormend: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("speeds")
+def test_signs_that_a_stream_lacks_are_written_otherwise() -> None:
+    done = in_shell("T complete speeds.npy --rank 2 -o a.npy", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "\\xb1" in done.stdout
+
+
+@pytest.mark.parametrize(("color", "is_dim"), [("", True), ("1", False)])
+def test_no_color_is_respected(
+    color: str, is_dim: bool, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("NO_COLOR", color)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show([("label", "some words that go on and on and on")])
+    lines = capsys.readouterr().out
+    assert ("\x1b" in lines) == is_dim
+    assert max(map(len, lines.replace("\x1b[2m", "").replace("\x1b[0m", "").split("\n"))) <= 40
+
+
+def test_inspect_suggests_a_command_that_works_for_odd_names(capsys: Captured) -> None:
+    np.save("-x y.npy", np.where(np.eye(4) > 0, np.nan, 1.0))
+    assert main(["inspect", "--seconds", "0", "--json", "--", "-x y.npy"]) == 0
+    words = shlex.split(json.loads(capsys.readouterr().out)["command"])
+    assert main([*words[1:], "--rank", "1", "-q"]) == 0
+
+
+# inspect, simulate, formats
+
+
+@pytest.mark.usefixtures("speeds")
+def test_inspect_says_what_is_there(capsys: Captured) -> None:
+    assert main(["inspect", "speeds.npy"]) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "12 x 13 x 14",
+        "50%",
+        "single entries",
+        "rank        2 erred by",
+        "very roughly, ",
+    ):
+        assert words in out
+    assert "--rank 2 --holdout 0.1" in " ".join(out.split())
+    assert main(["inspect", "speeds.npy", "--missing", "0", "--json", "--seconds", "0"]) == 0
+    command = json.loads(capsys.readouterr().out)["command"]
+    assert command == "tensormend complete speeds.npy --missing 0.0 -o filled.npy"
+
+
+def test_inspect_names_slices_without_data(capsys: Captured) -> None:
+    data = np.random.default_rng(0).random((6, 7, 8))
+    data[:, 2] = np.nan
+    tm.save("a.npz", tm.TensorData(data, names=("city", "year", "month")))
+    assert main(["inspect", "a.npz", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "year: 7 slices" in out
+    assert "nothing is known at 2 (1 of 7 slices)" in out
+
+
+def test_inspect_counts_one_as_one(capsys: Captured) -> None:
+    data = np.ones((1, 3, 4))
+    data[0, 0, :] = np.nan
+    data[0, 2, 1] = np.nan
+    np.save("a.npy", data)
+    assert main(["inspect", "a.npy", "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "mode 0      1 slice, " in out
+    assert "1 fibre without data" in out
+    assert not re.search(r"\b1 (slices|fibres)", out)
+
+
+def test_simulate_keeps_to_its_seed_and_truth() -> None:
+    call = ["--noise", "0", "--ratio", "0.4", "--quiet", "--shape", "6,7,8", "--rank", "2"]
+    assert main(["simulate", "a.npy", "--truth", "t.npz", *call]) == 0
+    assert main(["simulate", "b.npy", *call]) == 0
+    assert main(["simulate", "c.npy", "--seed", "1", *call]) == 0
+    a, b, c, truth = np.load("a.npy"), np.load("b.npy"), np.load("c.npy"), tm.load("t.npz").values
+    assert np.array_equal(a, b, equal_nan=True)
+    assert not np.array_equal(a, c, equal_nan=True)
+    known = ~np.isnan(a)
+    assert known.sum() == round(0.4 * a.size)
+    assert np.allclose(a[known], truth[known])
+    assert np.sqrt(np.mean(truth**2)) == pytest.approx(1)
+    assert tm.algebra.multilinear_rank(truth) == (2, 2, 2)
+
+
+def test_simulate_leaves_out_whole_fibres() -> None:
+    assert main(["simulate", "a.npy", "--pattern", "fibres", "--mode", "1", "--quiet"]) == 0
+    known = ~np.isnan(np.load("a.npy"))
+    assert (known.any(axis=1) == known.all(axis=1)).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a.npy --rank auto", "--rank must be one number"),
+        ("a.npy --noise -1", "--noise must be 0 or more"),
+        ("a.npy --seed -1", "--seed must be 0 or more"),
+        ("a.npy --truth a.npy", "must be different files"),
+        ("a.npy --ratio 2", "between 0 and 1"),
+        ("a.npy --pattern rows", "'rows'"),
+        ("a.npy --shape 3;4", "expected one number per mode"),
+        ("a.npy --pattern fibres --mode 5", "mode must lie between"),
+    ],
+)
+def test_simulate_refuses(line: str, words: str, folder: Path, capsys: Captured) -> None:
+    assert main(["simulate", *line.split()]) == 2
+    assert words in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
+def test_formats_are_listed_with_what_they_need(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = replace(tm.formats.FORMATS[0], name="Table", suffixes=(".table",), extra="tables")
+    monkeypatch.setattr(tm.formats, "FORMATS", (*tm.formats.FORMATS, form))
+    monkeypatch.setattr(tm.formats.files, "FORMATS", tm.formats.FORMATS)
+    assert main(["formats"]) == 0
+    out = capsys.readouterr().out
+    assert all(" ".join(form.suffixes) in out for form in tm.formats.FORMATS)
+    assert "pip install" not in out
+    monkeypatch.setattr(importlib.metadata, "version", _refuse)
+    assert main(["formats"]) == 0
+    assert "Table" in (out := capsys.readouterr().out)
+    assert "pip install 'tensormend[tables]'" in out
+    assert main(["simulate", "a.table"]) == 2  # before the work, not after it
+    assert "needs pyarrow, which is not installed; pip install 'tensormend[tables]'" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def _refuse(name: str) -> str:
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
+def test_the_package_has_no_assert_or_print() -> None:
+    for path in Path(tensormend.cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            assert not isinstance(node, ast.Assert)
+            assert not (isinstance(node, ast.Name) and node.id == "print")

@@ -1,0 +1,440 @@
+"""`complete` without tuning: the model it chooses, what it says about it, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import decaying
+from tensormend.completion import chosen
+from tensormend.completion.selection import Entries, choose_model, generous_rank, strengths
+from tensormend.core import kernels
+from tensormend.errors import DataWarning, InputError
+
+pytestmark = pytest.mark.numerical
+
+
+def with_holes(x: Any, ratio: float, seed: int = 0) -> Any:
+    return np.where(np.random.default_rng(seed).random(x.shape) < ratio, x, np.nan)
+
+
+def rmse(filled: Any, x: Any, data: Any) -> float:
+    return float(np.sqrt(np.mean((filled - x)[np.isnan(data)] ** 2)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank", "ratio"),
+    [
+        ((30, 30, 30), (3, 3, 3), 0.2),
+        ((40, 30, 20), (2, 4, 3), 0.25),
+        ((30, 40), (2, 2), 0.5),
+        ((12, 10, 11, 9), (2, 2, 2, 2), 0.3),
+    ],
+)
+def test_the_rank_of_exact_data_is_found(
+    shape: tuple[int, ...], rank: tuple[int, ...], ratio: float
+) -> None:
+    truth = tm.simulate.random_tucker(shape, rank, rng=0).dense()
+    result = tm.complete(with_holes(truth, ratio), rng=0)
+    assert result.x.rank == rank
+    assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
+    assert result.trust.verdict.name == "WELL_DETERMINED"
+    assert {trial.method for trial in result.path} == {"shrink", "rank"}
+    assert f"rank {rank}" in result.notes[0]
+
+
+def test_noise_does_not_raise_the_rank() -> None:
+    truth = tm.simulate.random_tucker((40, 40, 40), (2, 4, 3), rng=0).dense()
+    truth /= truth.std()
+    noisy = truth + 1e-3 * np.random.default_rng(1).standard_normal(truth.shape)
+    data = with_holes(noisy, 0.2)
+    result = tm.complete(data, rng=0)
+    assert result.x.rank == (2, 4, 3)
+    assert rmse(result.model, truth, data) < 5e-4
+
+
+def test_decaying_spectra_are_shrunk() -> None:
+    x = decaying((30, 31, 32))
+    noisy = x + 0.1 * np.random.default_rng(3).standard_normal(x.shape)
+    data = with_holes(noisy, 0.3)
+    result = tm.complete(data, rng=0)
+    assert result.method == "shrink"
+    best_rank = min(rmse(tm.complete(data, r, max_iter=60).model, x, data) for r in range(1, 6))
+    assert rmse(result.model, x, data) < best_rank
+    chosen = min(result.path, key=lambda trial: trial.error)
+    assert result.trust.rmse == pytest.approx(chosen.error, rel=0.02)
+
+
+def test_the_choice_is_close_to_the_best_strength() -> None:
+    """One hold-out comes within 3% of what an oracle would choose."""
+    x = decaying((30, 31, 32)) + 5
+    noisy = x + 0.2 * np.random.default_rng(3).standard_normal(x.shape)
+    data = with_holes(noisy, 0.3)
+    got = rmse(tm.complete(data, rng=0, method="shrink").model, x, data)
+    known = ~np.isnan(data)
+    mean = noisy[known].mean()
+    operator = tm.Masked(x.shape, np.argwhere(known))
+    oracle = np.inf
+    for strength in np.geomspace(0.1, 0.001, 12):
+        solver = tm.solvers.Shrink(strength, first=0.3)
+        fit = tm.recover(operator, noisy[known] - mean, x.shape, method=solver).x
+        oracle = min(oracle, rmse(fit.dense() + mean, x, data))
+    assert got < 1.03 * oracle
+
+
+def test_held_out_errors_are_honest() -> None:
+    """The held-out error tells the error on the holes, within its standard error and a bit."""
+    x = decaying((30, 31, 32)) + 0.3 * np.random.default_rng(3).standard_normal((30, 31, 32))
+    data = with_holes(x, 0.4)
+    result = tm.complete(data, rng=0)
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.05 * error
+
+
+def test_whole_fibres_missing_are_held_out_likewise() -> None:
+    rng = np.random.default_rng(0)
+    effects = rng.standard_normal(25)[None, :, None] + rng.standard_normal(20)
+    x = decaying((24, 25, 20)) + 3 * effects + 0.2 * rng.standard_normal((24, 25, 20))
+    data = np.where(rng.random((1, 25, 20)) < 0.5, x, np.nan)
+    result = tm.complete(data, rng=0)
+    assert "by fibres along mode 0" in result.notes[0]
+    assert {trial.center for trial in result.path if trial.method == "shrink"} == {(), (0, 1, 2)}
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.1 * error
+
+
+def test_the_seed_decides() -> None:
+    data = with_holes(decaying((15, 16, 17)), 0.4)
+    first, again = (tm.complete(data, rng=5) for _ in range(2))
+    assert np.array_equal(first.data, again.data)
+    assert first.path == again.path
+
+
+def test_preprocessing_is_undone() -> None:
+    rng = np.random.default_rng(0)
+    rates = np.exp(decaying((20, 21, 22)) + 2)
+    counts = rng.poisson(rates)
+    known = rng.random(counts.shape) < 0.5
+    result = tm.complete(counts, mask=known, log=True, scale=1, clip=(0, None), rng=0)
+    assert result.data[known].tolist() == counts[known].tolist()
+    assert result.model.min() >= 0
+    assert result.fitted.log
+    assert result.fitted.scale == 1
+    places = np.array([[0, 1, 2], [5, 6, 7]])
+    assert np.allclose(result.at(places, keep_observed=False), result.model[tuple(places.T)])
+    assert np.allclose(result[3, :, 5], result.data[3, :, 5])
+
+
+def test_a_given_rank_takes_preprocessing_too() -> None:
+    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).dense() + 100
+    data = with_holes(truth, 0.4)
+    result = tm.complete(data, 2, center=(), tol=1e-9)
+    assert result.fitted.mean == pytest.approx(np.nanmean(data))
+    assert np.allclose(result.data[~np.isnan(data)], data[~np.isnan(data)])
+    assert result.path == ()
+    assert result.trust.seen
+    held = tm.complete(data, 3, holdout=0.1, rng=0, tol=1e-9).trust
+    assert not held.seen
+    assert held.n_held == round(0.1 * np.isfinite(data).sum())
+
+
+def test_constant_data() -> None:
+    data = with_holes(np.full((6, 7, 8), 3.0), 0.5)
+    result = tm.complete(data, rng=0)
+    assert np.allclose(result.data, 3.0)
+    assert result.success
+
+
+def test_complex_data() -> None:
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0, dtype="complex128").dense()
+    known = np.random.default_rng(1).random(truth.shape) < 0.4
+    result = tm.complete(truth, mask=known, rng=0)
+    assert np.allclose(result.data, truth)
+
+
+def test_single_precision_is_kept() -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5).astype(np.float32)
+    result = tm.complete(data, rng=0)
+    assert result.data.dtype == np.float32
+
+
+def test_progress_is_told_every_trial_and_iteration() -> None:
+    seen: list[tm.Moment] = []
+    result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, progress=seen.append)
+    assert tuple(moment.trial for moment in seen if moment.trial) == result.path
+    steps = [moment for moment in seen if moment.trial is None]
+    assert [moment.n_iter for moment in steps] == list(range(1, len(steps) + 1))
+    assert [moment.stage for moment in steps[-result.n_iter :]] == ["fit"] * result.n_iter
+    assert {moment.stage for moment in steps} == {"search", "balance", "fit"}
+    assert all(0 < moment.share < 1 for moment in steps)
+    assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
+    judged = [m for m in steps if m.stage == "search" and np.isfinite(m.holdout_error)]
+    assert judged[0].holdout_error > min(moment.holdout_error for moment in judged)
+
+
+def test_progress_is_told_of_a_given_rank() -> None:
+    seen: list[tm.Moment] = []
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
+    assert [moment.residual for moment in seen] == result.trace.residual[1:].tolist()
+    assert [moment.holdout_error for moment in seen] == result.trace.holdout_error[1:].tolist()
+    assert {(moment.stage, moment.note) for moment in seen} == {("fit", "rank (2, 2, 2)")}
+
+
+@pytest.mark.parametrize("after", [1, 5, 40, 70])
+def test_progress_may_end_a_search(after: int) -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5)
+    result = tm.complete(data, rng=0, progress=lambda moment: moment.n_iter >= after)
+    whole = tm.complete(data, rng=0)
+    assert np.isfinite(result.data).all()
+    assert len(result.path) < len(whole.path)
+    assert any("a request ended the search" in note for note in result.notes)
+    assert result.trust.n_held > 0
+
+
+def test_progress_may_end_a_fit() -> None:
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    result = tm.complete(data, 2, rng=0, progress=lambda moment: moment.n_iter >= 2)
+    assert result.status is tm.Status.STOPPED
+    assert result.n_iter == 2
+
+
+def test_a_time_limit_is_kept() -> None:
+    x = decaying((60, 61, 62))
+    data = with_holes(x, 0.5)
+    clock = time.perf_counter()
+    result = tm.complete(data, rng=0, max_seconds=1.0)
+    assert time.perf_counter() - clock < 5  # a limit of seconds, not of milliseconds
+    assert np.isfinite(result.data).all()
+
+
+def test_a_time_limit_that_cuts_the_search_says_so() -> None:
+    data = with_holes(decaying((40, 41, 42)), 0.5)
+    result = tm.complete(data, rng=0, max_seconds=1e-3)
+    assert any("time limit" in note for note in result.notes)
+    assert np.isfinite(result.data).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": "best"}, r"rank must be 'auto', one int or one per mode, got 'best'"),
+        ({"method": "rgd"}, r"with rank='auto' the method must be one of auto, shrink, rank"),
+        ({"tol": 1e-3}, r"tol needs a rank; give one, or leave the option out"),
+        ({"holdout": 0.7}, r"holdout must be a share of the known entries, above 0 and at most"),
+        ({"holdout": (1, 2)}, r"holdout must be a share of the known entries"),
+        ({"max_seconds": 0}, r"max_seconds must be a positive number, got 0"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tm.complete(with_holes(np.ones((4, 5, 6)), 0.5), **options)
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_starts() -> None:
+    data = with_holes(decaying((20, 21, 22)), 0.5)
+    for rank in ("auto", 2):
+        with pytest.raises(tm.errors.MemoryLimitError, match=r"the run needs about .* allowed"):
+            tm.complete(data, rank, memory_limit=2**20)
+
+
+def test_the_estimate_of_a_search_grows_with_the_data() -> None:
+    small, large = (tm.estimate(with_holes(np.ones((n, n, n)), 0.5)) for n in (20, 60))
+    assert small.bytes < large.bytes
+    assert 0 < small.seconds < large.seconds
+    assert "of memory" in str(large)
+
+
+def test_too_few_entries_to_choose_by() -> None:
+    with pytest.raises(InputError, match="at least two known entries, got 1; give a rank"):
+        tm.complete([1.0], indices=[[0, 1]], shape=(3, 4))
+    with pytest.raises(InputError, match="no entry can be held out of 2"):
+        tm.complete([1.0, 2.0], indices=[[0, 1], [1, 2]], shape=(3, 4))
+
+
+def test_only_one_kind_of_model() -> None:
+    data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).dense(), 0.4)
+    assert {t.method for t in tm.complete(data, rng=0, method="shrink").path} == {"shrink"}
+    assert {t.method for t in tm.complete(data, rng=0, method="rank").path} == {"rank"}
+
+
+def test_generous_ranks_exist() -> None:
+    assert generous_rank((5, 6, 7)) == (5, 6, 7)
+    assert generous_rank((100, 3, 2)) == (6, 3, 2)
+    assert generous_rank((100, 100, 100), 10**6) == (40, 40, 40)
+    assert generous_rank((10**5, 10**5, 50), 10**5) == (1, 1, 1)
+    assert math.prod(generous_rank((40,) * 5, 10**5)) <= 10**5
+
+
+def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = decaying((20, 21, 22)) + 0.1 * np.random.default_rng(3).standard_normal((20, 21, 22))
+    known = np.random.default_rng(0).random(x.shape) < 0.3
+    entries = Entries(np.argwhere(known), x[known], x.shape)
+    dense = choose_model(entries, rng=0)
+    monkeypatch.setattr("tensormend.completion.selection.problem.DENSE_BYTES", 0)
+    sparse = choose_model(entries, rng=0)
+    assert sparse.trial.strength == dense.trial.strength
+    assert sparse.trial.error == pytest.approx(dense.trial.error, rel=1e-3)
+
+
+# troubles that a review found
+
+
+def correlated_channels() -> Any:
+    rng = np.random.default_rng(0)
+    image = decaying((40, 50)) + 0.5 * rng.standard_normal((40, 50))
+    return image[:, :, None] * np.array([1.0, 0.9, 1.1]) + 0.05 * rng.standard_normal((40, 50, 3))
+
+
+def test_missing_pixels_of_a_colour_image_are_seen_as_fibres() -> None:
+    x = correlated_channels()
+    data = np.where(np.random.default_rng(1).random((40, 50, 1)) < 0.3, x, np.nan)
+    result = tm.complete(data, rng=0)
+    assert "by fibres along mode 2" in result.notes[0]
+    error = rmse(result.model, x, data)
+    assert abs(result.trust.rmse - error) < 0.25 * error
+
+
+def test_noise_on_an_offset_is_not_determined() -> None:
+    x = 1e6 + np.random.default_rng(0).standard_normal((15, 16, 17))
+    trust = tm.complete(with_holes(x, 0.5), rng=0).trust
+    assert trust.verdict.name != "WELL_DETERMINED"
+
+
+def test_a_matrix_with_rows_never_seen() -> None:
+    data = with_holes(tm.simulate.random_tucker((50, 40), 3, rng=0).dense(), 0.6)
+    data[[3, 7, 20]] = np.nan
+    with pytest.warns(DataWarning, match=r"no observation at all at index 3, 7, 20 \(3 of 50\)"):
+        result = tm.complete(data, rng=0)
+    with pytest.warns(DataWarning, match="little more than a mean"):
+        tm.complete(data, rng=0, method="shrink")
+    assert np.isfinite(result.data).all()
+    assert result.trust.unseen_slices[0].tolist() == [3, 7, 20]
+    assert "one by one" in result.notes[0]
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e-25])
+def test_the_size_of_single_precision_data_does_not_matter(scale: float) -> None:
+    x = decaying((12, 13, 14)) + 0.1 * np.random.default_rng(0).standard_normal((12, 13, 14))
+    data = with_holes(x, 0.5).astype(np.float32)
+    plain, scaled = tm.complete(data, rng=0), tm.complete(data * np.float32(scale), rng=0)
+    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert scaled.trust.rmse == pytest.approx(scale * plain.trust.rmse, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-170])
+def test_the_size_of_double_precision_data_does_not_matter(scale: float) -> None:
+    data = with_holes(decaying((12, 13, 14)), 0.5)
+    plain, scaled = tm.complete(data, rng=0), tm.complete(data * scale, rng=0)
+    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert np.allclose(scaled.data / scale, plain.data, atol=1e-6)
+
+
+def test_zeros() -> None:
+    data = with_holes(np.zeros((6, 7, 8)), 0.5)
+    for method in ("auto", "rank"):
+        result = tm.complete(data, rng=0, method=method)
+        assert not result.data.any()
+
+
+@pytest.mark.skipif(not kernels.is_native, reason="takes minutes with the NumPy kernels")
+def test_order_five_beyond_what_can_be_formed() -> None:
+    shape = (40,) * 5
+    truth = tm.simulate.random_tucker(shape, 2, rng=0)
+    indices = tm.simulate.sample_indices(shape, 100_000 / 40**5, rng=1)
+    result = tm.complete(truth.entries(indices), indices=indices, shape=shape, rng=0, method="rank")
+    assert result.x.rank == (2,) * 5
+    assert tm.estimate(truth.entries(indices), indices=indices, shape=shape).bytes < 2**30
+
+
+def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
+    rng = np.random.default_rng(0)
+    x = decaying((24, 25, 20)) + 0.2 * rng.standard_normal((24, 25, 20))
+    data = np.where(rng.random((1, 25, 20)) < 0.4, x, np.nan)
+    result = tm.complete(data, 4, holdout=0.1, rng=0, max_iter=50)
+    error = rmse(result.model, x, data)
+    assert result.trust.rmse > 0.3 * error
+    assert result.judged.groups is not None
+    assert len(np.unique(result.judged.groups)) < len(result.judged.held)
+
+
+def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
+    truth = tm.simulate.random_tucker((15, 16, 17), 2, rng=0).dense()
+    data = with_holes(truth, 0.5)
+    places = np.argwhere(np.isnan(data))[:300]
+    trust = tm.complete(data, 2, holdout=(places, truth[tuple(places.T)] + 1.0)).trust
+    assert trust.n_held == 300
+    assert trust.rmse == pytest.approx(1.0, rel=1e-3)
+    assert not trust.seen
+
+
+def test_noise_is_told_from_entries_that_the_fit_saw() -> None:
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    x = truth + 0.1 * np.random.default_rng(1).standard_normal(truth.shape)
+    trust = tm.complete(with_holes(x, 0.4), 8, holdout=0.2, rng=0, max_iter=100).trust
+    assert trust.noise < 0.13
+    assert any("follows noise" in reason for reason in trust.reasons)
+
+
+def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = decaying((24, 25, 20)) + 0.1 * np.random.default_rng(0).standard_normal((24, 25, 20))
+    data = np.where(np.random.default_rng(1).random((1, 25, 20)) < 0.4, x, np.nan)
+    calls = 0
+    follow = strengths._follow
+
+    def late(search: Any, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            search.deadline = -1.0
+        return follow(search, *arguments)
+
+    monkeypatch.setattr("tensormend.completion.selection.strengths._follow", late)
+    result = tm.complete(data, rng=0, method="shrink", max_seconds=1000)
+    assert calls == 2
+    assert result.path[-1].strength < 0.1  # a path cut short would end at its strong end
+
+
+def test_centrings_that_are_none() -> None:
+    data = with_holes(np.ones((4, 5, 6)), 0.5)
+    with pytest.raises(InputError, match="center must be True, False, 'auto' or a tuple of modes"):
+        tm.complete(data, center="bogus")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_seconds must be a positive number, got '1'"):
+        tm.complete(data, max_seconds="1")  # type: ignore[arg-type]
+    with pytest.raises(InputError):
+        tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))
+    means = tm.complete(with_holes(decaying((10, 11, 12)) + 3, 0.6), center=[0, 1], rng=0)
+    assert set(means.fitted.effects) == {0, 1}
+
+
+def test_the_choice_is_told_by_the_names_of_modes() -> None:
+    x = decaying((14, 15, 10)) + 0.1 * np.random.default_rng(0).standard_normal((14, 15, 10))
+    known = np.random.default_rng(1).random((14, 15, 1)) < 0.5
+    data = np.where(known, x, np.nan)
+    named = tm.complete(tm.TensorData(data, names=("city", "day", "hour")), center=[0], rng=0)
+    assert "held out by fibres along mode 'hour', error" in named.notes[0]
+    assert "the grand mean and effects of mode 'city' taken out" in named.notes[0]
+    plain = tm.complete(tm.TensorData(data), center=[0], rng=0)
+    assert "held out by fibres along mode 2, error" in plain.notes[0]
+
+
+def test_a_balance_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = chosen._describe
+
+    def balanced(choice: Any, kind: Any) -> str:
+        trial = replace(choice.trial, method="shrink", strength=0.01, balance=(1.0, 8.0, 0.5))
+        return describe(replace(choice, trial=trial), kind)
+
+    monkeypatch.setattr(chosen, "_describe", balanced)
+    data = tm.TensorData(with_holes(decaying((8, 9, 10)), 0.6), names=("x", "y", "band"))
+    note = tm.complete(data, rng=0).notes[0]
+    assert note.startswith(
+        "shrinkage of strength 0.01, stronger in mode 'y' (x8), weaker in mode 'band' (x0.5), "
+    )

@@ -1,0 +1,366 @@
+"""Preprocessing: it is undone exactly, and its means are those of dense least squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensormend.completion.preprocessing as preprocess_module
+from tensormend.completion.means import SHRINK, fit_deviations, fit_mode_means
+from tensormend.completion.preprocessing import Fitted, Preprocessing
+from tensormend.core.algebra import Array
+from tensormend.errors import InputError
+
+pytestmark = pytest.mark.numerical
+
+ROUNDING = 64  # eps of the largest number met on the way: some ten operations there and back
+SOLVED = 1e-6  # conjugate gradients stop at 1e-8 of the slope
+
+many = settings(deadline=None, max_examples=80)
+seeds = st.integers(0, 2**32 - 1)
+dtypes = st.sampled_from(("float32", "float64", "complex64", "complex128"))
+
+
+def draw_entries(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """Distinct places in any order, and values of which some slices have large means."""
+    total = math.prod(shape)
+    flat = rng.choice(total, rng.integers(1, min(total, 200) + 1), replace=False)
+    indices = np.stack(np.unravel_index(flat, shape), axis=1)
+    values = (
+        10 * rng.standard_normal(len(flat)) + 100 * rng.standard_normal(shape[0])[indices[:, 0]]
+    )
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.standard_normal(len(flat))
+    return indices, values.astype(dtype)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Preprocessing, tuple[int, ...], Array, Array]:
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=2, max_size=6)))
+    dtype = draw(dtypes)
+    indices, values = draw_entries(np.random.default_rng(draw(seeds)), shape, dtype)
+    is_real = np.dtype(dtype).kind == "f"
+    log = draw(st.booleans()) if is_real else False
+    values = np.abs(values) if log else values
+    clips = [None, (-1e3, None), (None, 1e4), (-1e4, 1e4)] if is_real else [None]
+    center: Any = draw(st.sampled_from([False, True, "auto", (), (-1,), (1, 0)]))
+    scale = draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+    return Preprocessing(log, center, scale, draw(st.sampled_from(clips))), shape, indices, values
+
+
+@many
+@given(problem=problems())
+def test_what_is_done_can_be_undone(
+    problem: tuple[Preprocessing, tuple[int, ...], Array, Array],
+) -> None:
+    settings, shape, indices, values = problem
+    before = values.copy()
+    fitted = settings.fit(indices, values, shape)
+    inside = fitted.apply(indices, values)
+    back = fitted.undo(indices, inside)
+    assert inside.dtype == back.dtype == values.dtype
+    assert np.array_equal(values, before)
+    largest = max([np.abs(inside * 1.0).max(), np.abs(values).max(), 1.0])
+    if fitted.deviations is not None:
+        largest = max(largest, np.abs(inside).max() * fitted.deviations.max())
+    bound = ROUNDING * np.finfo(values.dtype).eps * largest
+    # a rounding of a logarithm is magnified by the size of the value
+    assert np.abs(back - values).max() <= bound * (np.abs(values).max() + 1 if settings.log else 1)
+
+
+@many
+@given(problem=problems(), seed=seeds, rows=st.integers(1, 40))
+def test_blocks_are_undone_as_their_entries_are(
+    problem: tuple[Preprocessing, tuple[int, ...], Array, Array], seed: int, rows: int
+) -> None:
+    settings, shape, indices, values = problem
+    fitted = settings.fit(indices, values, shape)
+    rng = np.random.default_rng(seed)
+    keys = [rng.integers(0, n, size=rng.integers(1, 4)) for n in shape]
+    array = rng.standard_normal([len(key) for key in keys]).astype(values.dtype)
+    places = np.stack([g.ravel() for g in np.meshgrid(*keys, indexing="ij")], axis=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preprocess_module, "BLOCK", rows)  # an answer does not depend on the cut
+        block = fitted.undo_block(array, keys)
+        entries = fitted.undo(places, array.ravel())
+    assert block.dtype == values.dtype
+    assert block.shape == array.shape
+    # vectors of other lengths are summed and exponentiated otherwise by some processors
+    bound = ROUNDING * float(np.finfo(values.dtype).eps) * max(1.0, float(np.abs(entries).max()))
+    assert np.abs(block.ravel() - entries).max() <= bound
+    assert np.abs(fitted.undo_block(array, np.ix_(*keys)) - block).max() <= bound
+
+
+def test_blocks_take_slices_and_default_to_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    shape = (4, 5, 6)
+    indices, values = draw_entries(rng, shape, "float64")
+    fitted = Preprocessing(center=True, scale=1).fit(indices, values, shape)
+    whole = rng.standard_normal(shape)
+    undone = fitted.undo_block(whole)
+    part = fitted.undo_block(whole[1:3, [4, 0]][:, :, 2:3], [slice(1, 3), [4, 0], 2])
+    assert part == pytest.approx(undone[1:3, [4, 0]][:, :, 2:3])
+    assert fitted.undo_block(whole[:0], [slice(0, 0), slice(None), slice(None)]).size == 0
+
+
+def dense_means(indices: Array, values: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Ridge least squares with the matrix written out, and the hat matrix's trace."""
+    design = np.concatenate(
+        [np.ones((len(values), 1)), *(np.eye(n)[indices[:, k]] for k, n in enumerate(shape))],
+        axis=1,
+    )
+    ridge = np.diag([0.0] + [SHRINK] * sum(shape))
+    normal = design.T @ design + ridge
+    return np.linalg.solve(normal, design.T @ values), np.trace(
+        np.linalg.solve(normal, design.T @ design)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("shape", [(9, 7), (8, 1, 6), (5, 4, 3, 4), (2, 3, 2, 2, 3, 2)])
+def test_means_are_those_of_dense_least_squares(shape: tuple[int, ...], dtype: str) -> None:
+    indices, values = draw_entries(np.random.default_rng(1), shape, dtype)
+    means = fit_mode_means(list(indices.T), shape, values)
+    expected, taken = dense_means(indices, values, shape)
+    found = np.concatenate([[means.mean], *means.effects])
+    assert np.linalg.norm(found - expected) <= SOLVED * np.linalg.norm(expected)
+    assert means.degrees_of_freedom == pytest.approx(taken, rel=0.15)
+
+
+def test_whole_tensors_give_shrunk_slice_means() -> None:
+    """Balanced data have a closed form: each slice keeps n / (n + 5) of its own mean."""
+    shape = (4, 5, 6)
+    array = np.random.default_rng(0).standard_normal(shape) + 3
+    indices = np.argwhere(np.ones(shape, dtype=bool))
+    fitted = Preprocessing(center=True).fit(indices, array.ravel(), shape)
+    assert fitted.mean == pytest.approx(array.mean())
+    for k, n in enumerate(shape):
+        means = array.mean(axis=tuple(j for j in range(3) if j != k)) - array.mean()
+        count = array.size // n
+        assert np.allclose(fitted.effects[k], means * count / (count + SHRINK), atol=1e-7)
+
+
+def test_slices_with_few_observations_are_shrunk() -> None:
+    """One slice is never seen, one once, where it stands far out."""
+    rng = np.random.default_rng(0)
+    indices = np.stack([rng.integers(0, 8, 400), rng.integers(0, 50, 400)], axis=1)
+    indices = np.unique(indices, axis=0)
+    indices = np.concatenate([indices, [[8, 0]]])
+    values = rng.standard_normal(len(indices))
+    values[-1] = 1000.0
+    fitted = Preprocessing(center=(0,), scale=0).fit(indices, values, (10, 50))
+    assert fitted.effects[0][9] == 0
+    left = 1000 - fitted.mean - fitted.effects[0][8]
+    assert fitted.effects[0][8] == pytest.approx(left / SHRINK)  # the slope of the penalty
+    assert set(fitted.effects) == {0}
+    assert fitted.deviations is not None
+    assert fitted.deviations[8] == fitted.deviations[9]
+    assert fitted.deviations[:8].min() < fitted.deviations[9] < fitted.deviations[:8].max()
+
+
+def test_scaling_brings_slices_to_one_size() -> None:
+    rng = np.random.default_rng(0)
+    shape = (30, 40, 3)
+    sizes = np.array([1e-3, 1.0, 1e3])
+    indices = np.argwhere(rng.random(shape) < 0.5)
+    values = sizes[indices[:, 2]] * (rng.standard_normal(len(indices)) + 2)
+    inside = Preprocessing(scale=-1).fit(indices, values, shape).apply(indices, values)
+    for i in range(3):
+        assert inside[indices[:, 2] == i].std() == pytest.approx(1, rel=0.15)
+
+
+def test_deviations_are_shrunk_as_logarithms() -> None:
+    column = np.repeat(np.arange(5), [3, 2, 4, 1, 0])
+    values = np.array([1.0, 2.0, 3.0, 10.0, 30.0, 0.1, 0.1, 0.1, 0.1, 7.0])
+    own = np.array([1.0, math.sqrt(200.0)])
+    common = (2 * math.log(own[0]) + 1 * math.log(own[1])) / 3
+    expected = [
+        math.exp(SHRINK * common / (2 + SHRINK)),
+        math.exp((math.log(own[1]) + SHRINK * common) / (1 + SHRINK)),
+        *[math.exp(common)] * 3,  # constant, seen once, never
+    ]
+    assert fit_deviations(column, 5, values) == pytest.approx(expected)
+    assert np.array_equal(fit_deviations(column, 5, 3.0 * column), np.ones(5))
+
+
+def test_auto_centers_where_means_explain_most() -> None:
+    rng = np.random.default_rng(0)
+    shape = (20, 21, 22)
+    indices = np.argwhere(rng.random(shape) < 0.3)
+    effects = sum(rng.standard_normal(n)[indices[:, k]] for k, n in enumerate(shape))
+    noise = rng.standard_normal(len(indices))
+    auto = Preprocessing(center="auto")
+    assert auto.fit(indices, 10 + noise, shape).mean == pytest.approx(10, abs=0.1)
+    assert set(auto.fit(indices, effects + noise, shape).effects) == {0, 1, 2}
+    assert auto.fit(indices, noise, shape).is_identity
+    assert auto.fit(indices, effects + 3 * noise, shape).mean is None
+    assert auto.fit(indices[:10], 10 + noise[:10], shape).is_identity is False
+    assert auto.fit(indices, 0 * noise, shape).is_identity
+
+
+def test_auto_does_not_believe_effects_fitted_to_noise() -> None:
+    """A slice of its own for every few values explains much of them, and foretells nothing."""
+    rng = np.random.default_rng(0)
+    indices = np.stack([np.repeat(np.arange(100), 4), np.tile(np.arange(4), 100)], axis=1)
+    values = rng.standard_normal(400)
+    means = fit_mode_means(list(indices.T), (100, 4), values)
+    assert np.mean(means.left**2) < 0.9 * np.mean(values**2)
+    assert means.error > 0.9 * np.mean(values**2)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
+def test_units_do_not_matter(unit: float) -> None:
+    indices, values = draw_entries(np.random.default_rng(0), (6, 5, 4), "float64")
+    plain = Preprocessing(center=True, scale=0)
+    here = plain.fit(indices, values, (6, 5, 4)).apply(indices, values)
+    there = plain.fit(indices, values * unit, (6, 5, 4)).apply(indices, values * unit)
+    assert np.allclose(there, here, rtol=1e-6, atol=1e-9)
+
+
+def test_log_and_bounds() -> None:
+    indices = np.array([[0, 0], [1, 1], [2, 0]])
+    counts = np.array([0, 9, 99])
+    fitted = Preprocessing(log=True, clip=(0, 50)).fit(indices[:2], counts[:2], (3, 2))
+    assert fitted.apply(indices, counts) == pytest.approx(np.log1p(counts))
+    assert fitted.apply(indices, counts).dtype == np.float64
+    assert fitted.undo(indices, [-3.0, math.log(10), 7.0]) == pytest.approx([0, 9, 50])
+    single = fitted.undo(indices, np.array([-3.0, 1.0, 7.0], dtype=np.float32))
+    assert single.dtype == np.float32
+    assert fitted.undo_block(np.full((3, 2), 99.0)).max() == 50
+
+
+def test_nothing_by_default() -> None:
+    indices, values = draw_entries(np.random.default_rng(0), (3, 4), "float32")
+    fitted = Preprocessing().fit(indices, values, (3, 4))
+    assert fitted.is_identity
+    assert fitted.degrees_of_freedom == 0
+    assert np.array_equal(fitted.apply(indices, values), values)
+    assert np.array_equal(fitted.undo(indices, values), values)
+
+
+SETTINGS = {
+    "nothing": Preprocessing(),
+    "all": Preprocessing(log=True, center=True, scale=1, clip=(0, None)),
+    "grand mean": Preprocessing(center=()),
+    "one mode": Preprocessing(center=(2,), clip=(None, 1e9)),
+    "scale": Preprocessing(scale=0),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_arrays_bring_it_back(name: str) -> None:
+    indices, values = draw_entries(np.random.default_rng(3), (4, 5, 6), "float64")
+    values = np.abs(values)
+    fitted = SETTINGS[name].fit(indices, values, (4, 5, 6))
+    arrays = fitted.as_arrays()
+    assert all(isinstance(array, np.ndarray) for array in arrays.values())
+    again = Fitted.from_arrays(arrays)
+    assert np.array_equal(again.apply(indices, values), fitted.apply(indices, values))
+    assert np.array_equal(again.undo(indices, values / 100), fitted.undo(indices, values / 100))
+    assert again.describe() == fitted.describe()
+    assert again.degrees_of_freedom == fitted.degrees_of_freedom
+    assert again.is_identity == fitted.is_identity == (name == "nothing")
+
+
+def test_complex_means_come_back_from_arrays() -> None:
+    indices, values = draw_entries(np.random.default_rng(3), (4, 5), "complex64")
+    fitted = Preprocessing(center=True).fit(indices, values, (4, 5))
+    again = Fitted.from_arrays(fitted.as_arrays())
+    assert again.apply(indices, values).dtype == np.complex64
+    assert again.undo(indices, values.real).dtype == np.complex64
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    indices, values = draw_entries(np.random.default_rng(3), (4, 5), "float64")
+    arrays = Preprocessing(center=True, scale=0).fit(indices, values, (4, 5)).as_arrays()
+    with pytest.raises(InputError, match="not there: 'clip'"):
+        Fitted.from_arrays({k: v for k, v in arrays.items() if k != "clip"})
+    with pytest.raises(InputError, match=r"one number for each slice.*got shape \(3,\) for mode 1"):
+        Fitted.from_arrays({**arrays, "effect_1": np.zeros(3)})
+
+
+def test_descriptions() -> None:
+    indices = np.argwhere(np.ones((2, 3, 2), dtype=bool))
+    values = np.arange(12.0)
+
+    def describe(**options: Any) -> str:
+        return Preprocessing(**options).fit(indices, values, (2, 3, 2)).describe()
+
+    assert describe() == "Values are taken as they are."
+    assert describe(clip=(0, None)) == (
+        "Values are taken as they are; what comes out is kept between 0 and inf."
+    )
+    text = describe(log=True, center=(0, -1), scale=1)
+    assert text.startswith("Log1p taken; the grand mean ")
+    assert (
+        "an effect for every slice of modes 0 and 2 taken out; slices of mode 1 divided by" in text
+    )
+    assert describe(center=(1,)) == (
+        "The grand mean 5.5 and an effect for every slice of mode 1 taken out."
+    )
+    assert describe(center=()) == "The grand mean 5.5 taken out."
+
+
+def refuse(message: str, **options: Any) -> Any:
+    return pytest.param(options, message, id=message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        refuse("log must be True or False, got 1", log=1),
+        refuse("center must be True, False, 'auto' or a tuple of modes, got 'all'", center="all"),
+        refuse("center must be True, False, 'auto' or a tuple of modes, got 1", center=1),
+        refuse("or a tuple of modes, got (0.5,)", center=(0.5,)),
+        refuse("center must name every mode once", center=(0, -3)),
+        refuse("mode must lie between -3 and 2", center=(3,)),
+        refuse("mode must lie between -3 and 2", scale=-4),
+        refuse("scale must be one mode, or None for no scaling, got True", scale=True),
+        refuse("scale must be one mode, or None for no scaling, got 'rows'", scale="rows"),
+        refuse("clip must be a pair of bounds, the smaller first", clip=(1, 0)),
+        refuse("clip must be a pair of bounds, the smaller first", clip=(0, 0)),
+        refuse("clip must be a pair of bounds, the smaller first", clip=0),
+        refuse("clip must be a pair of bounds, the smaller first", clip=(math.nan, 1)),
+        refuse("must lie within the bounds that clip gives, 0 to inf", clip=(0, None)),
+        refuse("must be above -1, got -2; shift the values", log=True),
+        refuse("one per row of indices, shape (2,), got shape (3,)", values=[1.0, 2.0, 3.0]),
+        refuse("got 1 NaN or infinite (first at position 1)", values=[1.0, math.nan]),
+        refuse("values must be numbers", values=["a", "b"]),
+        refuse("log and clip are for real values", values=[1j, 2], log=True),
+        refuse("log and clip are for real values", values=[1j, 2], clip=(0, 1)),
+        refuse("got 4 in row 1", indices=[[0, 0, 0], [1, 1, 4]]),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {
+        "indices": [[0, 0, 0], [1, 1, 1]],
+        "values": [1.0, -2.0],
+        "shape": (2, 3, 4),
+    }
+    given |= {name: options.pop(name) for name in list(options) if name in given}
+    with pytest.raises(InputError) as error:
+        Preprocessing(**options).fit(**given)
+    assert message in str(error.value)
+
+
+def test_refusals_of_what_was_fitted() -> None:
+    indices, values = [[0, 0], [1, 1]], np.array([1.0, 2.0])
+    fitted = Preprocessing(log=True).fit(indices, values, (2, 3))
+    with pytest.raises(InputError, match="must be above -1"):
+        fitted.apply(indices, [0.0, -1.0])
+    for run in (fitted.apply, fitted.undo):
+        with pytest.raises(InputError, match="take their real part"):
+            run(indices, [0.0, 1j])
+    with pytest.raises(InputError, match="take their real part"):
+        fitted.undo_block(np.ones((2, 3)) * 1j)
+    with pytest.raises(InputError, match=r"per mode \(2\).*got 2 of lengths \(2, 3\) for shape"):
+        fitted.undo_block(np.ones((3, 3)))
+    with pytest.raises(InputError, match=r"got 1 of lengths \(2,\)"):
+        fitted.undo_block(np.ones((2, 3)), [slice(None)])
+    with pytest.raises(IndexError):
+        fitted.undo_block(np.ones((1, 1)), [[2], [0]])

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import decaying
+from tensormend.core.algebra import norm
+from tensormend.core.shrinkage import FILTERS, shrink
+from tensormend.errors import InputError
+from tensormend.recovery.loop import solve
+from tensormend.recovery.result import Status
+from tensormend.recovery.solvers import Shrink
+from tensormend.recovery.solvers.shrink import effective_freedom
+from tensormend.recovery.stopping import Stop
+from tensormend.testing import check_solver
+
+pytestmark = pytest.mark.numerical
+
+ROUNDING = 1e-10  # of sums over a few thousand numbers
+NO_STOP: dict[str, Any] = {"tol": 0, "tol_change": 0, "patience": 1000}
+
+
+def sampled(x: Any, ratio: float, seed: int = 1) -> tuple[Any, Any]:
+    known = np.random.default_rng(seed).random(x.shape) < ratio
+    return np.argwhere(known), x[known]
+
+
+def dense_twin(z: Any, strength: float, name: str) -> Any:
+    """Filter the singular directions one unfolding after the other, by full SVDs."""
+    tau2 = float(strength * np.linalg.norm(z)) ** 2
+    for k in sorted(range(z.ndim), key=lambda k: -z.shape[k]):
+        wide = np.moveaxis(z, k, 0).reshape(z.shape[k], -1)
+        u, s, vt = np.linalg.svd(wide, full_matrices=False)
+        others = [n for j, n in enumerate(z.shape) if j != k]
+        wide = (u * (s * FILTERS[name](s**2, tau2))) @ vt
+        z = np.moveaxis(wide.reshape(-1, *others), 0, k)
+    return z
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("shape", [(7, 9), (6, 8, 5), (4, 5, 3, 6)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_shrinkage_is_the_filter_of_the_singular_values(
+    shape: tuple[int, ...], name: str, dtype: str
+) -> None:
+    z = decaying(shape).astype(dtype)
+    if dtype == "complex128":
+        z = z * np.exp(1j * np.random.default_rng(3).random(shape))
+    got, expected = shrink(z, 0.05, filter=name).x.dense(), dense_twin(z, 0.05, name)
+    # directions that keep less than a hundredth are left out
+    assert norm(got - expected) < 0.02 * norm(z - expected)
+
+
+def test_strong_shrinkage_leaves_little_and_none_leaves_all() -> None:
+    z = decaying((8, 9, 10))
+    assert norm(shrink(z, 0.0).x.dense() - z) < ROUNDING * norm(z)
+    norms = [shrink(z, strength).x.norm() for strength in (0.001, 0.01, 0.1, 1.0)]
+    assert norms == sorted(norms, reverse=True)
+    assert norms[-1] < 0.5 * norm(z)
+
+
+def test_a_rank_limits_the_directions() -> None:
+    assert shrink(decaying((8, 9, 10)), 1e-6, rank=(2, 3, 4)).x.rank == (2, 3, 4)
+
+
+def test_an_unknown_filter_is_refused() -> None:
+    with pytest.raises(InputError, match=r"filter must be one of ridge, garrote, got 'soft'"):
+        shrink(decaying((4, 4)), 0.1, filter="soft")
+
+
+def test_sparse_plus_tucker_is_shrunk_like_the_dense_sum() -> None:
+    x = tm.simulate.random_tucker((12, 13, 14), 3, rng=0)
+    indices, y = sampled(decaying((12, 13, 14)), 0.3)
+    operator = tm.Sampling((12, 13, 14), indices)
+    z = operator.shifted(x, 0.5, y)
+    dense = shrink(z.dense(), 0.05).x.dense()
+    assert norm(shrink(z, 0.05).x.dense() - dense) < 1e-8 * norm(dense)
+
+
+@pytest.mark.parametrize("kind", ["masked", "sampling", "matrix"])
+def test_conformance(kind: str) -> None:
+    x = decaying((9, 10, 11))
+    indices, y = sampled(x, 0.4)
+    operator: tm.Operator = tm.Masked(x.shape, indices)
+    if kind == "sampling":
+        operator = tm.Sampling(x.shape, indices)
+    elif kind == "matrix":
+        operator = tm.Matrix.gaussian(x.shape, 600, rng=0)
+        y = operator.forward(x)
+    problem = tm.Problem(operator, y, x.shape)
+    check_solver(lambda: Shrink(strength=1e-2), problem, is_exact=False)
+
+
+def test_both_operators_give_the_same_fit() -> None:
+    x = decaying((15, 16, 17))
+    indices, y = sampled(x, 0.3)
+    fits = [
+        solve(tm.Problem(kind(x.shape, indices), y, x.shape), Shrink(), stop=Stop(**NO_STOP)).x
+        for kind in (tm.Masked, tm.Sampling)
+    ]
+    assert fits[0].distance(fits[1]) < 1e-6 * fits[0].norm()
+
+
+def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
+    """x = S(x + P(y - x)): what conjugate gradients and momentum lead to is where the plain
+    iteration stays."""
+    x = decaying((14, 15, 16))
+    indices, y = sampled(x, 0.6)
+    operator = tm.Masked(x.shape, indices)
+    solver = Shrink(strength=0.02, rounds=60)
+    fit = solve(tm.Problem(operator, y, x.shape), solver, stop=Stop(**NO_STOP, max_iter=2000)).x
+    once = shrink(operator.filled(fit, y)[1], 0.02).x
+    assert once.distance(fit) < 1e-3 * fit.norm()
+
+
+def test_it_takes_far_fewer_iterations_than_the_plain_one() -> None:
+    x = decaying((20, 21, 22))
+    indices, y = sampled(x, 0.2)
+    problem = tm.Problem(tm.Masked(x.shape, indices), y, x.shape)
+    goal = solve(problem, Shrink(0.01, rounds=100), stop=Stop(**NO_STOP, max_iter=3000)).x
+
+    def error(**settings: Any) -> float:
+        solver = Shrink(0.01, **settings)
+        return solve(problem, solver, stop=Stop(**NO_STOP)).x.distance(goal) / goal.norm()
+
+    assert error() < 0.3 * error(inner=0, momentum=0.0)
+
+
+def test_shrinkage_beats_every_rank_on_decaying_spectra() -> None:
+    x = decaying((25, 26, 27)) + 0.1 * np.random.default_rng(5).standard_normal((25, 26, 27))
+    indices, y = sampled(x, 0.3)
+    hidden = np.ones(x.shape, dtype=bool)
+    hidden[tuple(indices.T)] = False
+
+    def rmse(result: tm.Result) -> float:
+        return float(np.sqrt(np.mean((result.x.dense() - x)[hidden] ** 2)))
+
+    operator = tm.Sampling(x.shape, indices)
+    ranks = [rmse(tm.recover(operator, y, r, start="corrected", max_iter=50)) for r in range(1, 7)]
+    shrunk = [rmse(tm.recover(operator, y, 20, method=Shrink(s))) for s in (0.02, 0.01, 0.005)]
+    assert min(shrunk) < min(ranks)
+
+
+def test_a_run_ends_with_its_path_and_says_so() -> None:
+    x = decaying((10, 11, 12))
+    indices, y = sampled(x, 0.5)
+    result = tm.recover(tm.Sampling(x.shape, indices), y, 10, method="shrink")
+    assert result.status is Status.FINISHED
+    assert result.success
+    assert result.n_iter == Shrink().n_path
+    assert "end of its path" in result.message
+
+
+def test_the_path_comes_down_to_the_final_strength() -> None:
+    solver = Shrink(strength=0.01, first=0.1, decay=0.5, rounds=3)
+    strengths = [solver.strength_at(k) for k in range(solver.n_path)]
+    assert strengths[:3] == [0.1] * 3
+    assert strengths[3:6] == [0.05] * 3
+    assert strengths[-3:] == [0.01] * 3
+    assert len(strengths) == 15
+    assert Shrink(strength=0.2, first=0.1).n_path == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"filter": "soft"}, "filter must be one of ridge, garrote, got 'soft'"),
+        ({"strength": -1.0}, "strength must be a number, 0 or more, got -1.0"),
+        ({"decay": 1.0}, "decay must lie between 0 and 1, got 1.0"),
+        ({"momentum": 1.0}, "momentum must be 0 or more and below 1, got 1.0"),
+        ({"rounds": 0}, "rounds must be 1 or more, got 0"),
+        ({"inner": -1}, "inner must be 0 or more, got -1"),
+    ],
+)
+def test_refusals(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Shrink(**settings)
+
+
+def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
+    """All entries seen, x = F y with F a product of filters, whose trace is a product of sums."""
+    x = decaying((12, 13, 14))
+    everything = np.argwhere(np.ones(x.shape, dtype=bool))
+    problem = tm.Problem(tm.Masked(x.shape, everything), x.ravel(), x.shape)
+    solver = Shrink(strength=0.02)
+    fit = solve(problem, solver, stop=Stop(**NO_STOP)).x
+    rng = np.random.default_rng(0)
+    estimates = [effective_freedom(problem, fit, solver, rng) for _ in range(20)]
+    exact = shrink(problem.operator.filled(fit, problem.y)[1], 0.02).degrees_of_freedom
+    spread = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - exact) < 4 * spread + 0.01 * exact
+
+
+def test_masked_refuses_a_repeat() -> None:
+    with pytest.raises(InputError, match=r"each entry may be observed once, got 3 indices of 2"):
+        tm.Masked((2, 3), [[0, 1], [1, 2], [0, 1]])

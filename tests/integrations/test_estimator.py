@@ -1,0 +1,337 @@
+"""`TuckerCompletion` in scikit-learn's hands: its own checks, searches, pipelines, copies."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from sklearn.base import clone, is_regressor
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import tensormend as tm
+from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH, make_dataarray, make_series
+from tensormend.errors import InputError
+from tensormend.integrations.sklearn import TuckerCompletion
+
+pytestmark = pytest.mark.numerical
+
+VALUES = TRUTH[KNOWN]
+SHUFFLED = np.random.default_rng(0).permutation(len(PLACES))
+
+
+def of_places(**options: Any) -> TuckerCompletion:
+    return TuckerCompletion(2, shape=SHAPE, tol=1e-10, **options)
+
+
+# scikit-learn's own checks
+
+WHOLE = "a tensor is filled as a whole, so transform takes the shape that was fitted, not rows"
+WORDS = "refused as it should be, in tensormend's words"
+NOT_FOR_TENSORS = {
+    "check_complex_data": "complex tensors are welcome",
+    "check_dtype_object": "arrays of objects are refused, as by complete",
+    "check_estimators_empty_data_messages": WORDS,
+    "check_fit2d_predict1d": WORDS,
+    "check_fit_idempotent": WHOLE,
+    "check_methods_subset_invariance": WHOLE,
+    "check_n_features_in_after_fitting": WHOLE,
+}
+
+
+@parametrize_with_checks([TuckerCompletion(1)], expected_failed_checks=lambda _: NOT_FOR_TENSORS)
+def test_checks_of_a_transformer(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# All others fit random matrices of some number of columns, which are no places of a tensor; what
+# they are about is tested below.
+FOR_PLACES = {
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_unfitted",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_requires_y_none",
+    "check_set_params",
+    "check_valid_tag_types",
+}
+
+
+def test_checks_of_a_regressor() -> None:
+    seen = set()
+    for estimator, check in estimator_checks_generator(of_places()):
+        name = check.func.__name__
+        if name in FOR_PLACES:
+            check(estimator)
+            seen.add(name)
+    assert seen == FOR_PLACES
+
+
+# data with holes
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].given().keys() == {"data"}])
+def test_every_kind_is_filled_as_complete_does(name: str) -> None:
+    case = KINDS[name]
+    data = case.given()["data"]
+    estimator = TuckerCompletion(2, max_iter=3)
+    expected = case.back(tm.complete(data, 2, max_iter=3).data)
+    for filled in (estimator.fit_transform(data), estimator.transform(data)):
+        assert type(filled) is case.type
+        np.testing.assert_array_equal(case.back(filled), expected)
+    assert estimator.shape_ == SHAPE
+    assert estimator.rank_ == (2, 2, 2)
+    assert estimator.n_iter_ == 3
+
+
+def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.where(KNOWN, TRUTH - TRUTH.min(), np.nan)
+    options: dict[str, Any] = {
+        "rank": 1,
+        "method": "rcg",
+        "center": (0,),
+        "scale": 1,
+        "log": True,
+        "clip": (0, None),
+        "holdout": 0.2,
+        "tol": 1e-3,
+        "max_iter": 4,
+        "max_seconds": 60.0,
+        "threads": 1,
+    }
+    seen: dict[str, Any] = {}
+
+    def watched(**given: Any) -> tm.Completion:
+        seen.update(given)
+        return tm.complete(**given)
+
+    monkeypatch.setattr("tensormend.integrations.sklearn.complete", watched)
+    got = TuckerCompletion(**options, random_state=7).fit(data).completion_
+    assert seen.pop("data") is data
+    assert seen == options | {"rng": 7}
+    assert set(options) | {"shape", "random_state"} == set(TuckerCompletion().get_params())
+    np.testing.assert_array_equal(got.model, tm.complete(data, **options, rng=7).model)
+
+
+def test_by_default_a_model_is_chosen() -> None:
+    completion = TuckerCompletion(random_state=0).fit(HOLED).completion_
+    assert completion.path
+    np.testing.assert_array_equal(completion.data, tm.complete(HOLED, rng=0).data)
+    with pytest.raises(InputError, match="tol needs a rank"):
+        TuckerCompletion(tol=1e-3).fit(HOLED)
+
+
+def test_other_data_are_filled_from_the_fitted_model() -> None:
+    estimator = TuckerCompletion(2, tol=1e-10).fit(HOLED.astype(np.float32))
+    other = np.where(KNOWN, np.nan, TRUTH + np.pi)
+    filled = estimator.transform(other)
+    np.testing.assert_array_equal(filled[~KNOWN], other[~KNOWN])  # to the last bit
+    np.testing.assert_allclose(filled[KNOWN], VALUES, atol=1e-3)
+    assert np.isnan(other[KNOWN]).all()
+    turned = estimator.transform(np.where(KNOWN, np.nan, 1j))
+    np.testing.assert_array_equal(turned[~KNOWN], 1j)
+    labelled = estimator.transform(make_dataarray(other))
+    xr.testing.assert_identical(labelled, make_dataarray(filled))
+
+
+def test_data_of_another_layout_are_refused() -> None:
+    estimator = TuckerCompletion(2, max_iter=1).fit(HOLED)
+    message = r"of the shape that was fitted, \(6, 7, 8\), got \(6, 7, 7\); fit data of another"
+    with pytest.raises(InputError, match=message):
+        estimator.transform(HOLED[:, :, 1:])
+    data = make_dataarray()
+    estimator.fit(data)
+    message = "with the labels that were fitted, got others for mode 'day'; reindex"
+    with pytest.raises(InputError, match=message):
+        estimator.transform(data.assign_coords(day=DAYS.shift(1)))
+    with pytest.raises(InputError, match="got others for mode 'band'"):
+        estimator.transform(data.rename(band="level"))
+    estimator.fit(make_series())
+    other = make_series().rename(index={"A": "Z"}, level="city")
+    with pytest.raises(InputError, match="got others for mode 'city'"):
+        estimator.transform(other)
+
+
+def test_the_target_of_a_later_step_is_ignored() -> None:
+    first, second = (TuckerCompletion(2, max_iter=2).fit_transform(HOLED, y) for y in (None, [1]))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_pipeline_goes_on_with_what_is_filled() -> None:
+    flatten = FunctionTransformer(lambda x: x.reshape(len(x), -1))
+    pipeline = make_pipeline(TuckerCompletion(2, tol=1e-10), flatten, PCA(2))
+    assert pipeline.fit_transform(HOLED).shape == (6, 2)
+    assert pipeline[-1].explained_variance_ratio_.sum() == pytest.approx(1)  # the rank is 2
+    np.testing.assert_allclose(pipeline.transform(HOLED), pipeline[1:].transform(TRUTH), atol=1e-5)
+
+
+# places and values
+
+
+def test_places_are_predicted_by_the_model() -> None:
+    train, test = SHUFFLED[:200], SHUFFLED[200:]
+    noisy = VALUES + 0.01 * np.random.default_rng(1).standard_normal(len(VALUES))
+    estimator = of_places().fit(PLACES[train], noisy[train])
+    assert estimator.n_features_in_ == 3
+    np.testing.assert_allclose(estimator.predict(PLACES[test]), VALUES[test], atol=0.2)
+    seen = estimator.predict(PLACES[train])
+    assert not np.isclose(seen, noisy[train], rtol=1e-6).any()  # not the values it was given
+    model = estimator.completion_.model
+    np.testing.assert_allclose(seen, model[tuple(PLACES[train].T)], atol=1e-12)
+    score = estimator.score(PLACES[test], noisy[test])
+    assert score == r2_score(noisy[test], estimator.predict(PLACES[test]))
+    assert 0.999 < score < 1
+
+
+def test_predictions_do_not_depend_on_their_company() -> None:
+    estimator = of_places().fit(PLACES, VALUES)
+    whole = estimator.predict(PLACES)
+    parts = [estimator.predict(part) for part in np.array_split(PLACES, 5)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-12)
+    np.testing.assert_allclose(estimator.predict(PLACES[SHUFFLED]), whole[SHUFFLED], atol=1e-12)
+
+
+def test_fitting_again_changes_nothing() -> None:
+    estimator = TuckerCompletion(shape=SHAPE, random_state=3).fit(PLACES, VALUES)
+    before, first = dict(vars(estimator)), estimator.predict(PLACES)
+    assert vars(estimator) == before
+    np.testing.assert_array_equal(estimator.fit(PLACES, VALUES).predict(PLACES), first)
+
+
+def test_tables_of_places_will_do() -> None:
+    frame = pd.DataFrame(PLACES, columns=["city", "day", "level"])
+    estimator = of_places().fit(frame, pd.Series(VALUES))
+    np.testing.assert_array_equal(
+        estimator.predict(frame), of_places().fit(PLACES, VALUES).predict(PLACES)
+    )
+
+
+def noisy_entries(rank: Any) -> tuple[Any, Any, tuple[int, ...]]:
+    rng = np.random.default_rng(1)
+    truth = tm.simulate.random_tucker((12, 13, 14), rank, rng=0).dense()
+    places = np.argwhere(rng.random(truth.shape) < 0.5)
+    values = truth[tuple(places.T)]
+    return places, values + 0.1 * values.std() * rng.standard_normal(len(values)), truth.shape
+
+
+def test_a_grid_search_over_entries_finds_the_rank() -> None:
+    places, values, shape = noisy_entries((2, 3, 2))
+    search = GridSearchCV(
+        TuckerCompletion(shape=shape, tol=1e-3),
+        {"rank": [1, 2, (2, 3, 2), 3]},
+        cv=KFold(4, shuffle=True, random_state=0),
+        scoring=["r2", "neg_root_mean_squared_error"],
+        refit="neg_root_mean_squared_error",
+    ).fit(places, values)
+    assert search.best_params_ == {"rank": (2, 3, 2)}
+    assert np.argmax(search.cv_results_["mean_test_r2"]) == 2
+    assert search.best_estimator_.rank_ == (2, 3, 2)
+    assert len(search.best_estimator_.completion_.known.values) == len(values)
+    assert search.predict(places[:5]).shape == (5,)
+
+
+def test_a_pipeline_from_labels_to_values() -> None:
+    labels = np.stack([np.array([f"{k}-{i:02}" for i in PLACES[:, k]]) for k in range(3)], axis=1)
+    estimator = make_pipeline(OrdinalEncoder(dtype=int), of_places())
+    np.testing.assert_allclose(estimator.fit(labels, VALUES).predict(labels), VALUES, atol=1e-6)
+    folds = KFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(estimator, labels, VALUES, cv=folds).min() > 0.999
+    estimator.set_params(tuckercompletion__rank=1)
+    assert estimator.fit(labels, VALUES).score(labels, VALUES) < 0.99
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (PLACES, None, "requires y to be passed, but the target y is None; give the values at"),
+        (PLACES * 1.0, VALUES, "indices must be integers, got float64; convert with"),
+        (PLACES[:, :2], VALUES, r"indices must be an m x 3 array"),
+        (PLACES, VALUES[1:], r"one value per row of indices"),
+        (PLACES[[0, 0]], VALUES[[0, 0]], "indices must name every entry once, got 1 repeated"),
+    ],
+)
+def test_refusals(X: Any, y: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        of_places().fit(X, y)
+
+
+# one class, two contracts
+
+
+def test_each_form_has_its_own_methods() -> None:
+    data, places = TuckerCompletion(2), of_places()
+    assert not is_regressor(data)
+    assert is_regressor(places)
+    for method in ("transform", "fit_transform"):
+        assert hasattr(data, method)
+        assert not hasattr(places, method)
+    for method in ("predict", "score"):
+        assert hasattr(places, method)
+        assert not hasattr(data, method)
+    with pytest.raises(AttributeError) as caught:
+        data.fit(HOLED).predict(PLACES)
+    assert "give shape= to fit places and values" in str(caught.value.__cause__)
+    with pytest.raises(AttributeError) as caught:
+        places.transform(HOLED)
+    assert "take the completed array from completion_.data" in str(caught.value.__cause__)
+    with pytest.raises(TypeError, match="should have a 'score' method"):
+        GridSearchCV(data, {"rank": [1, 2]}).fit(PLACES, VALUES)  # without shape=
+
+
+def test_nothing_comes_before_a_fit() -> None:
+    with pytest.raises(NotFittedError):
+        TuckerCompletion(2).transform(HOLED)
+    with pytest.raises(NotFittedError):
+        of_places().score(PLACES, VALUES)
+
+
+def test_clones_have_the_parameters_and_not_the_fit() -> None:
+    estimator = TuckerCompletion((2, 3, 2), shape=[20, 21, 22], random_state=1)
+    copy = clone(estimator.set_params(tol=1e-4))
+    assert copy.get_params() == estimator.get_params()
+    assert repr(copy) == repr(estimator)
+    assert "rank=(2, 3, 2), shape=[20, 21, 22], tol=0.0001)" in repr(copy).replace("\n", " ")
+    assert not hasattr(clone(of_places().fit(PLACES, VALUES)), "completion_")
+
+
+def test_pickles_predict_alike() -> None:
+    places = of_places().fit(PLACES, VALUES)
+    again = pickle.loads(pickle.dumps(places))  # noqa: S301
+    np.testing.assert_array_equal(again.predict(PLACES), places.predict(PLACES))
+    data = TuckerCompletion(2, max_iter=2).fit(make_dataarray())
+    again = pickle.loads(pickle.dumps(data))  # noqa: S301
+    xr.testing.assert_identical(again.transform(make_dataarray()), data.completion_.data)
+
+
+@pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
+def test_randomness_of_every_sort(make: Any) -> None:
+    first, again, other = (
+        TuckerCompletion(1, holdout=0.2, max_iter=1, random_state=make(seed)).fit(HOLED)
+        for seed in (5, 5, 6)
+    )
+    held = first.completion_.judged.held
+    np.testing.assert_array_equal(held, again.completion_.judged.held)
+    assert not np.array_equal(held, other.completion_.judged.held)
+
+
+def test_without_scikit_learn_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['sklearn'] = None; import tensormend.integrations.sklearn"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert "pip install 'tensormend[sklearn]'" in run.stderr
+    assert "MissingDependencyError" in run.stderr

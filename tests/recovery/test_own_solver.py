@@ -1,0 +1,68 @@
+"""A solver of one's own, as docs/extending.md shows it, held to the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from tensormend.core.algebra import Array
+from tensormend.core.manifold import TuckerTangent
+
+pytestmark = pytest.mark.numerical
+
+
+class RelaxedState(NamedTuple):
+    x: tm.Tucker
+    loss: float
+    step_size: float
+    gradient: TuckerTangent
+
+
+@dataclass(frozen=True)
+class RelaxedDescent:
+    """Steepest descent that goes a share of the way to the minimum along the gradient."""
+
+    name: ClassVar[str] = "relaxed"
+    share: float = 0.9
+
+    def _at(self, problem: tm.Problem, x: tm.Tucker, step_size: float) -> RelaxedState:
+        loss, _, gradient = problem.gradient(x)  # one pass over the measurements
+        return RelaxedState(x, loss, step_size, gradient)
+
+    def init(self, problem: tm.Problem, x0: tm.Tucker | None) -> RelaxedState:
+        start = tm.init.spectral_start(problem) if x0 is None else x0
+        return self._at(problem, tm.thosvd(start, problem.rank), np.nan)
+
+    def step(self, problem: tm.Problem, state: RelaxedState) -> RelaxedState:
+        energy = problem.operator.tangent_energy(state.gradient)
+        size = self.share * tm.steps.exact_step(state.gradient.squared_norm(), energy, 0.0)
+        return self._at(problem, state.gradient.retract(size), size)
+
+    def save(self, state: RelaxedState) -> dict[str, Array]:
+        return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
+
+    def load(self, problem: tm.Problem, arrays: Mapping[str, Array]) -> RelaxedState:
+        return self._at(problem, tm.Tucker.from_arrays(arrays), float(arrays["step_size"]))
+
+
+@pytest.fixture
+def problem() -> tm.Problem:
+    truth = tm.simulate.random_tucker((12, 10, 8), rank=2, rng=1)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.6, rng=2))
+    return tm.Problem(operator, operator.forward(truth), (2, 2, 2))
+
+
+def test_solver_keeps_its_contract(problem: tm.Problem) -> None:
+    tm.testing.check_solver(RelaxedDescent, problem)
+
+
+def test_it_runs_in_the_loop_and_through_the_front_door(problem: tm.Problem) -> None:
+    assert tm.solve(problem, RelaxedDescent()).success
+    result = tm.recover(problem.operator, problem.y, rank=2, method=RelaxedDescent(share=0.8))
+    assert result.success
+    assert result.method == "relaxed"

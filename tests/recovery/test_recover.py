@@ -1,0 +1,387 @@
+"""The front doors: every form of data, every refusal."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import METHODS
+from tensormend.errors import DataWarning, InputError
+from tensormend.recovery.entry import METHODS as SOLVERS_BY_NAME
+from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto
+
+pytestmark = pytest.mark.numerical
+
+SHAPE = (12, 13, 14)
+TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
+DENSE = TRUTH.dense()
+KNOWN = np.random.default_rng(1).random(SHAPE) < 0.5
+
+
+def is_recovered(result: tm.Result) -> bool:
+    return result.success and result.x.distance(TRUTH) < 1e-6 * TRUTH.norm()
+
+
+FORMS: dict[str, Any] = {
+    "nan": lambda: {"data": np.where(KNOWN, DENSE, np.nan)},
+    "masked array": lambda: {"data": np.ma.MaskedArray(DENSE, mask=~KNOWN)},
+    "masked array over NaN": lambda: {
+        "data": np.ma.MaskedArray(np.where(KNOWN, DENSE, np.nan), mask=~KNOWN)
+    },
+    "mask": lambda: {"data": np.where(KNOWN, DENSE, 1e6), "mask": KNOWN},
+    "mask over NaN": lambda: {"data": np.where(KNOWN, DENSE, np.nan), "mask": KNOWN},
+    "indices": lambda: {
+        "data": DENSE[KNOWN][::-1],
+        "indices": np.argwhere(KNOWN)[::-1],
+        "shape": SHAPE,
+    },
+    "indices as lists": lambda: {
+        "data": DENSE[KNOWN].tolist(),
+        "indices": np.argwhere(KNOWN).tolist(),
+        "shape": list(SHAPE),
+    },
+    "fortran order": lambda: {"data": np.asfortranarray(np.where(KNOWN, DENSE, np.nan))},
+    "big-endian": lambda: {"data": np.where(KNOWN, DENSE, np.nan).astype(">f8")},
+    "nested lists": lambda: {"data": np.where(KNOWN, DENSE, np.nan).tolist()},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_data(form: str) -> None:
+    given = FORMS[form]()
+    before = np.array(given["data"], copy=True)
+    result = tm.complete(rank=2, tol=1e-8, **given)
+    assert is_recovered(result)
+    assert np.array_equal(np.asarray(given["data"]), before, equal_nan=True)  # nothing is changed
+
+
+def test_a_read_only_array_will_do() -> None:
+    data = np.where(KNOWN, DENSE, np.nan)
+    data.flags.writeable = False
+    assert is_recovered(tm.complete(data, rank=2, tol=1e-8))
+
+
+def test_integers_and_single_precision() -> None:
+    counts = np.outer(np.arange(1, 9), np.arange(1, 10))[:, :, None] * np.arange(1, 4)
+    mask = np.random.default_rng(0).random(counts.shape) < 0.7
+    result = tm.complete(counts, rank=1, mask=mask, tol=1e-9)
+    assert result.x.dtype == np.float64
+    assert np.allclose(result.x.dense(), counts)
+    single = tm.complete(np.where(KNOWN, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
+    assert single.x.dtype == np.float32
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_by_name_equal_solvers(method: str) -> None:
+    data = np.where(KNOWN, DENSE, np.nan)
+    result = tm.complete(data, rank=(2, 2, 2), method=method, tol=1e-8)
+    assert is_recovered(result)
+    newton = RGN(target=1e-8)
+    solver = {"auto": Auto(newton, RCG()), "rgn": newton}.get(method) or SOLVERS_BY_NAME[method]()
+    again = tm.complete(data, rank=2, method=solver, tol=1e-8)
+    assert again.n_iter == result.n_iter
+    assert again.method == result.method == method
+
+
+def test_the_isotropic_scale() -> None:
+    operator = tm.Sampling.from_mask(KNOWN, scale="isotropic")
+    y = operator.forward(TRUTH)
+    assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
+
+
+def test_holdout_by_share_and_by_pair() -> None:
+    data = np.where(KNOWN, DENSE, np.nan)
+    result = tm.complete(data, rank=2, holdout=0.2, rng=0, tol=1e-9)
+    assert result.trace.holdout_error[-1] < 1e-7
+    hidden = np.argwhere(~KNOWN)
+    result = tm.complete(data, rank=2, holdout=(hidden, DENSE[~KNOWN]), tol=1e-9)
+    assert result.trace.holdout_error[-1] < 1e-7
+    wrong = tm.complete(data, rank=2, holdout=(hidden, -DENSE[~KNOWN]), tol=1e-9)
+    assert wrong.trace.holdout_error[-1] == pytest.approx(2)
+
+
+def test_lead_and_order() -> None:
+    data = np.where(KNOWN, DENSE, np.nan)
+    for lead in (0, 1, 2, -1, "auto"):
+        assert is_recovered(tm.complete(data, 2, method="sm-qrgd", lead=lead, tol=1e-8))
+    for method in ("sm-qrgd", "sempiht"):
+        assert is_recovered(tm.complete(data, 2, method=method, order=(2, 0, 1), tol=1e-8))
+
+
+def refuse(message: str, **options: Any) -> Any:
+    return pytest.param(options, message, id=message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        refuse("must not exceed the product of the other ranks", rank=(5, 2, 2)),
+        refuse("must not exceed the size of its mode, got rank 15 in mode 0", rank=15),
+        refuse("1 or more in every mode, got 0", rank=0),
+        refuse("one int or one per mode", rank=(2, 2)),
+        refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rbb", method="newton"),
+        refuse("step must be one of 'constant', 'normalized'", step="long"),
+        refuse("a constant step must be a positive number", step=-1),
+        refuse("start must be one of spectral, corrected, random", start="zero"),
+        refuse("a start must have shape", start=tm.simulate.random_tucker((3, 3, 3), 2, rng=0)),
+        refuse("method 'auto' has no lead", lead=0),
+        refuse("method 'tiht' has no order", method="tiht", order=(0, 1, 2)),
+        refuse("method 'sempiht' has no lead", method="sempiht", lead=1),
+        refuse("must begin with the lead mode", method="sm-qrgd", lead=1, order=(0, 1, 2)),
+        refuse("must name each of the 3 modes once", method="sm-qrgd", order=(0, 1, 1)),
+        refuse("mode must lie between", method="sm-qrgd", lead=3),
+        refuse("lead belongs to the solver", method=SMQRGD(), lead=0),
+        refuse("method 'rcg' has no choice of step", method="rcg", step="constant"),
+        refuse("step belongs to the solver", method=SMQRGD(), step="constant"),
+        refuse("or a solver such as", method=SMQRGD),
+        refuse("or a solver such as", method=None),
+        refuse("lead must be a mode or 'auto'", method="sm-qrgd", lead="first"),
+        refuse("start must be one of", start=np.ones(3)),
+        refuse("a start must be finite", start=TRUTH * np.nan),
+        refuse("a complex start", start=TRUTH * 1j),
+        refuse("truth must be finite and not all zero", truth=np.zeros(SHAPE)),
+        refuse("or a pair of indices and values", holdout=[[0, 0, 0]]),
+        refuse("max_iter must be a whole number", max_iter=3.5),
+        refuse("max_iter must be a whole number", max_iter=None),
+        refuse("tol must be a number", tol=None),
+        refuse("max_seconds must be a number, 0 or more, or None", max_seconds="1"),
+        refuse("truth must have shape", truth=np.zeros((2, 2))),
+        refuse("holdout must be a share", holdout=1.5),
+        refuse("held-out measurements must be finite", holdout=([[0, 0, 0]], [np.nan])),
+        refuse("max_iter must be a whole number, 0 or more", max_iter=-1),
+        refuse("threads must be 1 or more", threads=0),
+        refuse("mask must be a boolean array", mask=np.ones(SHAPE)),
+        refuse("mask must be a boolean array", mask=np.ones((2, 2), bool)),
+        refuse("shape must be that of the data", shape=(2, 2, 2)),
+    ],
+)
+def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
+    def touched(_: tm.Progress) -> None:
+        raise AssertionError("work was done before the refusal")
+
+    given = {"rank": 2, "callback": touched, **options}
+    with pytest.raises(InputError, match=message):
+        tm.complete(np.where(KNOWN, DENSE, np.nan), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"data": np.full(SHAPE, np.nan)}, "at least one known entry"),
+        ({"data": np.where(KNOWN, DENSE, np.inf)}, r"must be finite, got \d+ NaN or infinite"),
+        ({"data": np.where(KNOWN, DENSE, np.nan), "mask": np.ones(SHAPE, bool)}, "must be finite"),
+        ({"data": np.zeros(SHAPE)}, "at least one nonzero value"),
+        ({"data": np.array([["a", "b"], ["c", "d"]])}, "must be numbers"),
+        ({"data": np.ones(5)}, "at least two modes"),
+        ({"data": [1.0], "indices": [[0, 0, 0]]}, "give shape="),
+        (
+            {"data": [1.0], "indices": [[0, 0, 0]], "mask": KNOWN},
+            "mask does not go with values with indices",
+        ),
+        ({"data": [1.0, 2.0], "indices": [[0, 0, 0]], "shape": SHAPE}, "one value per row"),
+        ({"data": [1.0], "indices": [[0, 0, 99]], "shape": SHAPE}, "got 99 in row 0"),
+        (
+            {"data": [1.0, 2.0], "indices": [[0, 0, 0], [0, 0, 0]], "shape": SHAPE},
+            r"every entry once, got 1 repeated \(first: \(0, 0, 0\)\)",
+        ),
+        ({"data": [np.nan], "indices": [[3, 1, 2]], "shape": SHAPE}, r"index \(3, 1, 2\)"),
+    ],
+)
+def test_refused_data(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tm.complete(rank=1, **given)
+
+
+def test_recover_checks_measurements() -> None:
+    operator = tm.Matrix.gaussian(SHAPE, 300, rng=0)
+    with pytest.raises(InputError, match=r"shape \(300,\), got shape \(299,\)"):
+        tm.recover(operator, np.ones(299), 2)
+    with pytest.raises(InputError, match="first at position 7"):
+        tm.recover(operator, np.where(np.arange(300) == 7, np.nan, 1.0), 2)
+    with pytest.raises(InputError, match=r"wrap a matrix as tensormend\.Matrix"):
+        tm.recover(operator.matrix, np.ones(300), 2)  # type: ignore[arg-type]
+
+
+def test_too_few_measurements_warn() -> None:
+    indices = tm.simulate.sample_indices(SHAPE, 60, rng=0)
+    with pytest.warns(DataWarning) as caught:
+        tm.complete(DENSE[tuple(indices.T)], 2, indices=indices, shape=SHAPE, max_iter=2)
+    assert any("60 measurements cannot determine" in str(w.message) for w in caught)
+
+
+def test_empty_slices_are_named() -> None:
+    known = KNOWN.copy()
+    known[:, 3] = False
+    known[:, :, [1, 5]] = False
+    with pytest.warns(DataWarning) as caught:
+        tm.complete(np.where(known, DENSE, np.nan), 2, max_iter=2)
+    messages = [str(w.message) for w in caught]
+    assert any("mode 1 has no observation at all at index 3 (1 of 13)" in m for m in messages)
+    assert any("mode 2 has no observation at all at index 1, 5 (2 of 14)" in m for m in messages)
+
+
+def test_good_data_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tm.complete(np.where(KNOWN, DENSE, np.nan), 2)
+
+
+def test_complex_data() -> None:
+    truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
+    data = np.where(KNOWN, truth.dense(), np.nan)
+    result = tm.complete(data, rank=2, tol=1e-9)
+    assert result.x.distance(truth) < 1e-7 * truth.norm()
+
+
+def test_hypersparse_tensors_need_no_panels() -> None:
+    """RGD works where the fibres alone are astronomically many; SM-QRGD refuses clearly."""
+    shape = (300_000, 200_000, 250_000)
+    rng = np.random.default_rng(0)
+    used = [rng.choice(n, 12, replace=False) for n in shape]
+    small = tm.simulate.random_tucker((12, 12, 12), 2, rng=0)
+    where = np.argwhere(rng.random((12, 12, 12)) < 0.6)
+    indices = np.stack([used[k][where[:, k]] for k in range(3)], axis=1)
+    values = small.dense()[tuple(where.T)]
+    with pytest.warns(DataWarning):
+        result = tm.complete(values, 2, indices=indices, shape=shape, tol=1e-8)
+    assert result.success
+    inside = tm.Tucker(result.x.core, tuple(u[used[k]] for k, u in enumerate(result.x.factors)))
+    assert inside.distance(small) < 1e-6 * small.norm()
+    with pytest.raises(tm.errors.MemoryLimitError, match="during the iteration"):
+        tm.complete(values, 2, indices=indices, shape=shape, method="sm-qrgd")
+
+
+def test_result_is_readable() -> None:
+    result = tm.complete(np.where(KNOWN, DENSE, np.nan), 2)
+    assert "CONVERGED" in repr(result)
+    assert result.message.startswith("A tolerance was reached.")
+    assert isinstance(result.x, tm.Tucker)
+    assert result.method == "auto"
+    assert "corrected start" in result.notes[0] or "start given" in result.notes[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [("float64", u) for u in (1e-200, 1e-90, 1e-18, 1e18, 1e90, 1e200)]
+    + [("float32", u) for u in (1e-25, 1e-12, 3e-3, 3e2, 1e12, 1e25)],
+)
+def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -> None:
+    """Squares of such data vanish or overflow; the answer must not."""
+    data = np.where(KNOWN, DENSE, np.nan)
+    scaled = (data * unit).astype(dtype)
+    tol = 1e-8 if dtype == "float64" else 1e-5
+    result = tm.complete(scaled, 2, method=method, tol=tol)
+    assert result.success
+    assert result.x.dtype == dtype
+    back = tm.Tucker(result.x.core.astype(float) / unit, result.x.factors)
+    assert back.distance(TRUTH) < 1e3 * tol * TRUTH.norm()
+    assert result.trace.residual[-1] <= tol
+
+
+def test_masks_of_masked_arrays_are_kept() -> None:
+    spoiled = np.ma.MaskedArray(np.where(KNOWN, DENSE, -999.0), mask=~KNOWN)
+    assert is_recovered(tm.complete(spoiled, 2, mask=np.ones(SHAPE, bool), tol=1e-8))
+    everywhere = np.argwhere(np.ones(SHAPE, bool))
+    assert is_recovered(tm.complete(spoiled.ravel(), 2, indices=everywhere, shape=SHAPE, tol=1e-8))
+
+
+def test_typos_in_options_are_named() -> None:
+    with pytest.raises(TypeError, match="complete has no option max_iters"):
+        tm.complete(np.where(KNOWN, DENSE, np.nan), 2, max_iters=5)
+
+
+def test_held_out_entries_that_are_known_warn() -> None:
+    places = np.argwhere(KNOWN)[:7]
+    with pytest.warns(DataWarning, match="7 held-out entries are also known"):
+        tm.complete(
+            np.where(KNOWN, DENSE, np.nan), 2, holdout=(places, DENSE[tuple(places.T)]), max_iter=1
+        )
+
+
+def test_warnings_point_at_the_caller() -> None:
+    known = KNOWN.copy()
+    known[3] = False
+    with pytest.warns(DataWarning) as caught:
+        tm.complete(np.where(known, DENSE, np.nan), 2, max_iter=1)
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_the_random_start_does_not_replay_the_simulation() -> None:
+    truth = tm.simulate.random_tucker((30, 30, 30), 2, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    y = operator.forward(truth)
+    result = tm.recover(operator, y, 2, start="random", rng=0, max_iter=0, truth=truth)
+    assert result.trace.error[0] > 0.5
+
+
+def test_the_random_start_of_complex_data_is_complex() -> None:
+    truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.complex128)
+    problem = tm.Problem(operator, operator.forward(truth), (2, 2, 2))
+    assert np.abs(tm.init.random_start(problem, 0).core.imag).max() > 0.1 * problem.y_norm / 8
+
+
+def test_starts_take_the_data_type_of_the_data() -> None:
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.float32)
+    y = operator.forward(TRUTH.astype(np.float32))
+    for method in METHODS:
+        result = tm.recover(operator, y, 2, method=method, start=TRUTH, tol=1e-5)
+        assert result.x.dtype == np.float32
+        assert result.n_iter == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "longdouble", "int32"])
+def test_other_numbers_are_converted(dtype: str) -> None:
+    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN))
+    y = (100 * operator.forward(TRUTH)).astype(dtype)
+    assert tm.recover(operator, y, 2, max_iter=2).x.dtype == np.float64
+
+
+class Blurred(tm.Operator):
+    """Running sums along the first mode, measured at some places: an operator of a user."""
+
+    def __init__(self, shape: tuple[int, ...], places: Any) -> None:
+        self.shape, self.places = shape, places
+        self.size, self.dtype = len(places), np.dtype(float)
+
+    def forward(self, x: Any) -> Any:
+        return np.cumsum(np.asarray(x), axis=0)[tuple(self.places.T)]
+
+    def adjoint(self, y: Any) -> Any:
+        out = np.zeros(self.shape)
+        out[tuple(self.places.T)] = y
+        return np.cumsum(out[::-1], axis=0)[::-1]
+
+
+def test_an_operator_of_ones_own(tmp_path: Path) -> None:
+    """Two methods are enough: conformance, recovery, checkpoint and resume with an equal one."""
+    places = np.argwhere(KNOWN)
+    tm.testing.check_operator(Blurred(SHAPE, places))
+    y = Blurred(SHAPE, places).forward(TRUTH)
+    for method in METHODS:
+        path = tmp_path / f"{method}.npz"
+        options: dict[str, Any] = {"method": method, "tol": 0, "tol_change": 0}
+        tm.recover(Blurred(SHAPE, places), y, 2, max_iter=3, checkpoint=path, **options)
+        resumed = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, resume=path, **options)
+        whole = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, **options)
+        assert np.array_equal(resumed.x.core, whole.x.core)
+    result = tm.recover(Blurred(SHAPE, places), y, 2, tol=1e-7, max_iter=5000)
+    assert result.success
+    assert result.x.distance(TRUTH) < 1e-4 * TRUTH.norm()
+
+
+def test_an_operator_must_say_what_it_is() -> None:
+    class Nameless(Blurred):
+        def __init__(self) -> None:
+            self.shape = SHAPE
+
+    with pytest.raises(InputError, match="Nameless has no size"):
+        tm.recover(Nameless(), np.ones(3), 1)
+    with pytest.raises(AssertionError, match="must set size"):
+        tm.testing.check_operator(Nameless())

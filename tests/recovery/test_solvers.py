@@ -1,0 +1,637 @@
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS, TIED, sampled
+from tensormend import theory
+from tensormend.core import manifold, truncate, tucker
+from tensormend.core.manifold import ModeTangent, TuckerTangent
+from tensormend.recovery.init import spectral_start
+from tensormend.recovery.loop import solve
+from tensormend.recovery.solvers import RCG, RGD, RGN, SMQRGD
+from tensormend.recovery.solvers.smqrgd import choose_lead
+from tensormend.recovery.steps import ConstantStep, NormalizedStep
+from tensormend.recovery.stopping import Stop
+from tensormend.testing import ConformanceError, check_solver
+
+pytestmark = pytest.mark.numerical
+
+
+def sensed(dtype: str = "float64") -> tuple[tm.Tucker, tm.Problem]:
+    truth = tm.simulate.random_tucker((8, 9, 10), (2, 3, 2), rng=0, dtype=dtype)
+    operator = tm.Matrix.gaussian(truth.shape, 500, rng=1, dtype=dtype)
+    return truth, tm.Problem(operator, operator.forward(truth), truth.rank)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("kind", ["sampling", "complex sampling", "matrix"])
+def test_conformance(kind: str, name: str, step: str) -> None:
+    dtype = "complex128" if kind.startswith("complex") else "float64"
+    problem = (
+        sensed()[1] if kind == "matrix" else sampled((14, 15, 16), (2, 3, 2), 0.5, dtype=dtype)[1]
+    )
+    # step 1 with 500 Gaussian measurements of 720 unknowns is too long for hard thresholding
+    rule = STEPS[step]
+    if step == "constant" and name == "scaledgd":
+        rule = ConstantStep(0.4)  # core and factors move at once
+    elif step == "constant" and kind == "matrix":
+        rule = ConstantStep(0.6)
+    check_solver(lambda: SOLVERS[name](rule), problem)
+
+
+@pytest.mark.parametrize("name", ACCELERATED)
+@pytest.mark.parametrize("kind", ["sampling", "complex sampling", "matrix"])
+def test_conformance_of_accelerated_solvers(kind: str, name: str) -> None:
+    dtype = "complex128" if kind.startswith("complex") else "float64"
+    problem = (
+        sensed()[1] if kind == "matrix" else sampled((14, 15, 16), (2, 3, 2), 0.5, dtype=dtype)[1]
+    )
+    check_solver(ACCELERATED[name], problem)
+
+
+class Forgetful(SMQRGD):
+    """An SM-QRGD whose checkpoint loses the row space of X-hat."""
+
+    def load(self, problem: tm.Problem, arrays: Any) -> Any:
+        return self.init(problem, tm.Tucker.from_arrays(arrays))
+
+
+def test_conformance_finds_a_broken_solver() -> None:
+    with pytest.raises((ConformanceError, tm.errors.CheckpointError)):
+        check_solver(lambda: Forgetful(NormalizedStep()), sampled((14, 15, 16), (2, 3, 2), 0.5)[1])
+
+
+@pytest.mark.parametrize("method", PAPER_METHODS)
+@pytest.mark.parametrize("step", STEPS)
+def test_the_paper_setting(method: str, step: str) -> None:
+    """n=100, r=5, rho=0.3: about 75 iterations to 1e-10 with the constant step for every method,
+    and with the normalized step about 18 for SM-QRGD and 13 for the others."""
+    truth = tm.simulate.gaussian_tucker((100, 100, 100), 5, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    result = tm.recover(
+        operator,
+        operator.forward(truth),
+        5,
+        method=method,
+        step=step,
+        truth=truth,
+        tol=0,
+        tol_error=1e-10,
+        max_iter=150,
+    )
+    assert result.success
+    assert result.trace.error[-1] <= 1e-10
+    expected = 75 if step == "constant" else 18 if method == "sm-qrgd" else 13
+    assert abs(result.n_iter - expected) <= 3
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [(m, s) for m in PAPER_METHODS for s in (0.7, "normalized")]
+    + [(m, None) for m in METHODS if m not in PAPER_METHODS],
+)
+@pytest.mark.parametrize(
+    ("shape", "rank", "ratio"),
+    [
+        ((12, 13, 14, 15), (2, 3, 2, 3), 0.4),
+        ((20, 60, 100), (2, 4, 6), 0.3),
+        ((40, 50), (3, 3), 0.6),
+        ((6, 7, 6, 5, 6), (2, 2, 1, 2, 2), 0.6),
+        ((5, 40, 30), (5, 6, 2), 0.6),
+    ],
+    ids=["order 4", "anisotropic", "matrix", "order 5", "full rank in a mode"],
+)
+def test_recovers_any_order_and_shape(
+    method: str, step: Any, shape: tuple[int, ...], rank: tuple[int, ...], ratio: float
+) -> None:
+    truth, problem = sampled(shape, rank, ratio)
+    result = tm.recover(
+        problem.operator, problem.y, rank, method=method, step=step, truth=truth,
+        tol=0, tol_error=1e-10, max_iter=1000,
+    )  # fmt: skip
+    assert result.success, result.message
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+def test_recovers_in_every_data_type(method: str, dtype: str) -> None:
+    truth, problem = sampled((15, 16, 17), (2, 3, 2), 0.5, dtype=dtype)
+    tol = 1e2 * float(np.finfo(dtype).eps)
+    result = tm.recover(problem.operator, problem.y, (2, 3, 2), method=method, tol=tol)
+    assert result.success
+    assert result.x.dtype == dtype
+    assert result.x.distance(truth) < 1e2 * tol * truth.norm()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_recovers_from_gaussian_measurements(method: str) -> None:
+    truth, problem = sensed()
+    result = tm.recover(problem.operator, problem.y, problem.rank, method=method, tol=1e-9)
+    assert result.success
+    assert result.x.distance(truth) < 1e-7 * truth.norm()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("start", ["spectral", "corrected", "random"])
+def test_every_start_leads_home(method: str, start: str) -> None:
+    truth, problem = sampled((20, 21, 22), (2, 2, 2), 0.5)
+    result = tm.recover(
+        problem.operator, problem.y, 2, method=method, start=start, rng=0, tol=1e-9, max_iter=2000
+    )
+    assert result.success
+    assert result.x.distance(truth) < 1e-7 * truth.norm()
+
+
+def test_the_corrected_start_is_nearer_when_samples_are_few() -> None:
+    """The correction removes the excess of the Gram diagonal, which dominates at 2%."""
+    truth, problem = sampled((100, 100, 100), 5, 0.02)
+    plain = RGD().init(problem, None).x
+    corrected = tm.init.corrected_start(problem)
+
+    def angle(x: tm.Tucker) -> float:
+        gaps = [
+            np.linalg.norm(u - w @ (w.T @ u)) for u, w in zip(truth.factors, x.factors, strict=True)
+        ]
+        return float(np.linalg.norm(gaps))
+
+    assert angle(corrected) < 0.85 * angle(plain)
+
+
+@pytest.mark.parametrize("rank", [3, 5])
+@pytest.mark.parametrize("snr", [60, 80, 100])
+def test_noise_floor(snr: float, rank: int) -> None:
+    """All methods end at one relative error, to three digits, and it is the one to expect.
+
+    Least squares on the manifold of dimension ``D`` leaves a share ``D / m`` of the noise: for
+    n=100, rho=0.3 at 60 dB that is 5.5e-5 for rank 3 and 7.2e-5 for rank 5.
+    """
+    truth = tm.simulate.gaussian_tucker((100, 100, 100), rank, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    sigma = tm.simulate.noise_level(truth, snr)
+    y = tm.simulate.add_noise(operator.forward(truth), sigma, rng=2)
+    errors = [
+        tm.recover(
+            operator,
+            y,
+            rank,
+            method=method,
+            truth=truth,
+            tol=0,
+            tol_change=1e-5 * 10 ** (-snr / 20),
+        ).trace.error[-1]
+        for method in METHODS
+    ]
+    assert max(errors) / min(errors) - 1 < 1e-3
+    expected = np.sqrt(truth.n_parameters / operator.size) * 10 ** (-snr / 20)
+    assert errors[0] == pytest.approx(expected, rel=0.1)
+
+
+def test_lemma_3_1_on_real_iterates() -> None:
+    """P(X^k) = X^k: the iterate lies in the tangent space of X-hat, which it is not equal to."""
+    _, problem = sampled((12, 13, 14), (2, 3, 4), 0.3)
+    for lead in range(3):
+        solver = SMQRGD(NormalizedStep(), lead=lead)
+        state = solver.init(problem, None)
+        for _ in range(5):
+            x = state.x.dense()
+            tangent = ModeTangent.project(lead, state.tangent.left, state.tangent.rows, x)
+            assert np.linalg.norm(tangent.dense(x.shape) - x) < 1e-13 * np.linalg.norm(x)
+            # not trivial: X-hat, whose rows span the tangent space, differs from X
+            matrix = np.moveaxis(x, lead, 0).reshape(x.shape[lead], -1)
+            outside = matrix - (matrix @ state.tangent.rows.conj()) @ state.tangent.rows.T
+            assert np.linalg.norm(outside) > 1e-6 * np.linalg.norm(x)
+            state = solver.step(problem, state)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-7, 1e-12, 0.0])
+def test_single_mode_retraction_is_the_truncated_svd(
+    size: float, uneven: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short way through a Gram matrix, the long way, and the SVD of the whole matrix."""
+    rng = np.random.default_rng(7)
+
+    def draw(*shape: int) -> np.ndarray[Any, Any]:
+        x = rng.standard_normal(shape)
+        return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+
+    left, rows = (np.linalg.qr(draw(n, 3))[0] for n in (12, 60))
+    base = (rows * [3.0, 2.0, 1.0]) @ draw(3, 3)
+    weights = size * (np.array([1.0, 1e-3, 1e-6]) if uneven else np.ones(3))
+    along = size * draw(12, 3)
+    along -= left @ (left.conj().T @ along)
+    tangent = ModeTangent(0, left, rows, draw(60, 3) * weights, along)
+    whole = left @ (base + 0.5 * tangent.across).T + 0.5 * along @ rows.T
+    u, s, vh = np.linalg.svd(whole, full_matrices=False)
+    expected = (u[:, :3] * s[:3]) @ vh[:3]
+    got = [tangent.retract(0.5, base)]
+    move = 0.5 * tangent.across
+    is_short = manifold._gram_root(move.conj().T @ move, 1.0) is not None
+    assert is_short == (size > 1e-10 and not uneven)
+    monkeypatch.setattr(manifold, "_gram_root", lambda *_: None)
+    got.append(tangent.retract(0.5, base))
+    for new_left, values, new_rows in got:
+        assert np.allclose(values, s[:3], rtol=1e-12)
+        assert np.linalg.norm(new_left.conj().T @ new_left - np.eye(3)) < 1e-14
+        assert np.linalg.norm(new_rows.conj().T @ new_rows - np.eye(3)) < 1e-14
+        error = np.linalg.norm((new_left * values) @ new_rows.T - expected)
+        assert error < 1e-13 * s[0]
+
+
+def test_normalized_steps_are_the_exact_minimizers() -> None:
+    """The step of the paper minimizes the loss along the direction: compare a parabola."""
+    _, problem = sampled((12, 13, 14), 2, 0.4)
+    state = RGD().init(problem, None)
+    alpha = RGD().step(problem, state).step_size
+
+    def loss(a: float) -> float:
+        x = state.tangent.shifted(a)
+        return float(np.linalg.norm(problem.operator.forward(x) - problem.y) ** 2)
+
+    a, b, c = np.polyfit([0, alpha / 2, alpha], [loss(0), loss(alpha / 2), loss(alpha)], 2)
+    assert -b / (2 * a) == pytest.approx(alpha, rel=1e-8)
+    assert c == pytest.approx(2 * state.loss)
+
+
+def test_tucker_tangent_against_its_definition() -> None:
+    """The projection is orthogonal, idempotent, and its parts are orthogonal to each other."""
+    rng = np.random.default_rng(0)
+    x = tm.simulate.random_tucker((5, 6, 7), (2, 3, 2), rng=0, dtype="complex128")
+    z = rng.standard_normal(x.shape) + 1j * rng.standard_normal(x.shape)
+    tangent = TuckerTangent.project(x, z)
+    dense = tangent.as_tucker().dense()
+    assert tangent.squared_norm() == pytest.approx(np.linalg.norm(dense) ** 2)
+    again = TuckerTangent.project(x, dense).as_tucker().dense()
+    assert np.allclose(again, dense)
+    other = TuckerTangent.project(x, rng.standard_normal(x.shape) + 0j).as_tucker().dense()
+    assert abs(np.vdot(other, z - dense)) < 1e-10
+    # the slow way: least squares over all tangent directions
+    columns = []
+    for index in np.ndindex(*x.rank):
+        core = np.zeros(x.rank)
+        core[index] = 1
+        columns.append(tm.Tucker(core, x.factors).dense().ravel())
+    for k in range(3):
+        for i, a in np.ndindex(x.shape[k], x.rank[k]):
+            factors = list(x.factors)
+            factors[k] = np.zeros_like(factors[k])
+            factors[k][i, a] = 1
+            columns.append(tm.Tucker(x.core, tuple(factors)).dense().ravel())
+    basis = np.array(columns).T
+    best = basis @ np.linalg.lstsq(basis, z.ravel(), rcond=1e-10)[0]
+    assert np.allclose(best, dense.ravel())
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [(m, s) for m in STEPPED for s in STEPS] + [(m, None) for m in ACCELERATED],
+)
+def test_survives_rank_deficiency(method: str, step: str | None) -> None:
+    """A rank above the truth's makes cores and panels singular; nothing may blow up.
+
+    All entries are seen: with holes the surplus rank may hide a spike in one of them.
+    """
+    truth, problem = sampled((15, 16, 17), (2, 2, 2), 1.0)
+    result = tm.recover(problem.operator, problem.y, (4, 3, 3), method=method, step=step, tol=1e-12)
+    assert result.success
+    assert result.x.distance(truth) < 1e-11 * truth.norm()
+
+
+@pytest.mark.parametrize("method", ["tiht", "sempiht"])
+def test_thresholding_leaves_a_start_that_does_not_lead(method: str) -> None:
+    """All entries seen, step 1: one step is the truncation of the data, whatever the start."""
+    bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 30)))[0] for k in range(3)]
+
+    def diagonal(values: list[float], columns: list[int]) -> tm.Tucker:
+        core = np.zeros((len(values),) * 3)
+        np.einsum("iii->i", core)[:] = values
+        return tm.Tucker(core, tuple(q[:, columns] for q in bases))
+
+    data = diagonal([10.0, 9.0, 8.0, 7.0], [0, 1, 2, 3])
+    start = diagonal([10.0, 9.0, 7.0], [0, 1, 3])
+    operator = tm.Sampling.from_mask(np.ones(data.shape, bool))
+    result = tm.recover(
+        operator, operator.forward(data), 3, method=method, step="constant", start=start
+    )
+    assert result.loss == pytest.approx(7.0**2 / 2)
+
+
+def test_core_cutoff_keeps_weak_directions() -> None:
+    """A direction at 1e-4 of the largest is weak, not absent."""
+    truth = tm.simulate.conditioned_tucker((20, 20, 20), 3, 1e4, rng=0)
+    operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.6, rng=1))
+    result = tm.recover(
+        operator, operator.forward(truth), 3, truth=truth, tol=1e-11, max_iter=5000, patience=5000
+    )
+    assert result.trace.error[-1] < 1e-9
+
+
+def test_accelerated_iterations() -> None:
+    """RCG needs fewer iterations than RGD, the more so with few samples; RGN a handful."""
+    _, problem = sampled((100, 100, 100), 5, 0.05)
+    counts = {
+        method: tm.recover(
+            problem.operator, problem.y, 5, method=method, start="corrected", tol=1e-10
+        ).n_iter
+        for method in ("rgd", "rcg", "rgn")
+    }
+    assert counts["rgn"] <= 8
+    assert counts["rcg"] < 0.75 * counts["rgd"]
+
+
+def test_transport_is_the_projection() -> None:
+    x = tm.simulate.random_tucker((5, 6, 7), (2, 3, 2), rng=0, dtype="complex128")
+    y = tm.simulate.random_tucker((5, 6, 7), (2, 3, 2), rng=1, dtype="complex128")
+    z = np.random.default_rng(2).standard_normal(x.shape) + 0j
+    tangent = TuckerTangent.project(x, z)
+    moved = tangent.transport(y)
+    expected = TuckerTangent.project(y, tangent.as_tucker().dense())
+    assert np.allclose(moved.as_tucker().dense(), expected.as_tucker().dense())
+    other = TuckerTangent.project(y, z)
+    dense = np.vdot(moved.as_tucker().dense(), other.as_tucker().dense()).real
+    assert moved.inner(other) == pytest.approx(dense)
+    combined = moved.plus(other, -2.0).times(3.0).as_tucker().dense()
+    parts = moved.as_tucker().dense() - 2 * other.as_tucker().dense()
+    assert np.allclose(combined, 3 * parts)
+
+
+def test_gauss_newton_solves_the_tangent_problem() -> None:
+    """With a tight inner tolerance the direction is the least-squares solution on the tangent."""
+    _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8)
+    solver = RGN(forcing=1e-10, max_inner=500, max_far=500)
+    state = solver.init(problem, None)
+    direction = solver._solve(problem, state)
+    seen = problem.operator.forward_tangent(direction)
+    residual = problem.y - problem.operator.forward(state.x) - seen
+    pulled = problem.operator.pull(state.x, residual)
+    left = TuckerTangent.from_pullback(state.x, pulled.core, pulled.factors).squared_norm()
+    assert left < 1e-18 * state.tangent.squared_norm()
+
+
+def test_lead_mode_by_cost() -> None:
+    assert choose_lead((100, 100, 100), (10, 20, 30), 300_000) == 0
+    assert choose_lead((100, 100, 100), (30, 20, 10), 300_000) == 2
+    assert choose_lead((10, 1000, 10), (3, 3, 3), 50_000) == 1
+
+
+def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over_ratio() -> None:
+    truth, problem = sampled((15, 16, 17), (2, 2, 2), 0.6)
+    bare = problem.operator
+    assert isinstance(bare, tm.Sampling)
+    isotropic = tm.Sampling(truth.shape, bare.indices, scale="isotropic")
+    # the spectral starts differ by the factor 1/ratio, so begin both at one point
+    start = RGD().init(problem, None).x
+    options: dict[str, Any] = {"method": "rgd", "start": start, "max_iter": 10, "tol": 0}
+    one = tm.recover(isotropic, isotropic.forward(truth), 2, step="constant", **options)
+    two = tm.recover(bare, problem.y, 2, step=1 / bare.ratio, **options)
+    assert one.x.distance(two.x) < 1e-10 * truth.norm()
+
+
+def test_condition_numbers_enter_the_theory() -> None:
+    x = tm.simulate.conditioned_tucker((20, 20, 20), 4, 10.0, rng=0)
+    assert theory.condition_number(x, 1) == pytest.approx(10)
+
+
+def test_rcg_reports_the_step_it_took() -> None:
+    """In single precision at the floor the search runs out of halvings; x must fit step_size."""
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=3)
+    indices = tm.simulate.sample_indices(truth.shape, 0.3, rng=4)
+    operator = tm.Sampling(truth.shape, indices, dtype=np.float32)
+    y = truth.entries(indices).astype(np.float32)
+    problem = tm.Problem(operator, y, (4, 4, 4)).in_units()
+    solver = RCG()
+    state = solver.init(problem, tm.init.corrected_start(problem))
+    for _ in range(300):
+        new = solver.step(problem, state)
+        paths = (state.direction, state.tangent)
+        ends = [path.retract(new.step_size).core for path in paths]
+        assert any(np.array_equal(end, new.x.core) for end in ends)
+        state = new
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tangent_norms_of_ill_conditioned_points(dtype: str) -> None:
+    """The square of the condition number must not enter: 1e4 in single, 1e8 in double precision."""
+    condition = 1e4 if dtype == "float32" else 1e8
+    core = np.zeros((3, 3, 3))
+    np.einsum("iii->i", core)[:] = 1, condition**-0.5, 1 / condition
+    turn = [np.linalg.qr(np.random.default_rng(k).standard_normal((3, 3)))[0] for k in range(3)]
+    bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 3)))[0] for k in range(3)]
+    point = tm.Tucker(tm.algebra.multi_mode_product(core, turn), tuple(bases)).astype(dtype)
+    tangent = TuckerTangent.project(point, np.random.default_rng(9).standard_normal((30, 30, 30)))
+    dense = np.linalg.norm(tangent.as_tucker().astype(np.float64).dense()) ** 2
+    assert tangent.squared_norm() == pytest.approx(dense, rel=1e-2)
+
+
+def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
+    """Many samples per degree of freedom, yet 3 million columns for 100000 entries."""
+    shape = (40, 1700, 1700)
+    truth = tm.simulate.random_tucker(shape, 1, rng=0)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 100_000, rng=1), lead=0)
+    problem = tm.Problem(operator, operator.forward(truth), (1, 1, 1))
+    tracemalloc.start()
+    tm.init.corrected_start(problem)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 1700 * 1700
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("power", [0.0, 0.4])
+def test_single_mode_retraction_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, power: float
+) -> None:
+    """Equal to the whole, the same bits for every number of threads, and rows orthonormal.
+
+    The rows of the start are uneven by as much as the step is small, down to where much of the
+    panel cancels, and the type of the step is wider than that of the data.
+    """
+    rng = np.random.default_rng(8)
+    eps = float(np.finfo(dtype).eps)
+    size = eps**power
+
+    def draw(*shape: int) -> np.ndarray[Any, Any]:
+        x = rng.standard_normal(shape)
+        return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+
+    left, rows = (np.linalg.qr(draw(n, 3))[0].astype(dtype) for n in (12, 101))
+    base = ((rows * [1.0, size, size / 3]) @ np.linalg.qr(draw(3, 3))[0]).astype(dtype)
+    along = (size * draw(12, 3)).astype(dtype)
+    along -= left @ (left.conj().T @ along)
+    tangent = ModeTangent(0, left, rows, (size * draw(101, 3)).astype(dtype), along)
+    whole = tangent.retract(np.float64(0.5), base)
+    monkeypatch.setattr(tm.algebra, "BLOCK_ROWS", 10)
+    one, *more = (tangent.retract(np.float64(0.5), base, threads) for threads in (1, 2, 5))
+    assert all(part.dtype == dtype for part in (one[0], one[2]))
+    assert np.linalg.norm(one[2].conj().T @ one[2] - np.eye(3)) < 20 * eps
+    found, expected = ((u * s) @ v.T for u, s, v in (one, whole))
+    # of a panel that cancels, rounding leaves so many digits
+    assert np.linalg.norm(found - expected) < 100 * eps / size * whole[1][0]
+    for other in more:
+        for a, b in zip(other, one, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Equal to the whole product, and the same bits for every number of threads."""
+    shape = (50, 60, 40)
+    truth = tm.simulate.random_tucker(shape, 3, rng=0, dtype=dtype)
+    indices = tm.simulate.sample_indices(shape, 0.3, rng=1)
+    starts = []
+    for large, threads in ((np.inf, 1), (1, 1), (1, 2), (1, 16)):
+        monkeypatch.setattr(truncate, "LARGE", large)
+        operator = tm.Sampling(shape, indices, dtype=dtype, threads=threads)
+        problem = tm.Problem(operator, truth.entries(indices), (3, 3, 3))
+        starts.append(tm.init.corrected_start(problem))
+    whole, one, *more = starts
+    assert one.distance(whole) < 1e-5 * whole.norm()
+    for other in more:
+        for a, b in zip(other.as_arrays().values(), one.as_arrays().values(), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_the_corrected_start_with_plenty_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few products with a block do as well as the block iteration."""
+    truth, problem = sampled((60, 60, 60), 3, 0.4)
+    assert problem.operator.size > 100 * tucker.degrees_of_freedom((60, 60, 60), (3, 3, 3))
+    errors = []
+    for plenty in (tm.init.PLENTY, np.inf):
+        monkeypatch.setattr(tm.init, "PLENTY", plenty)
+        errors.append(tm.init.corrected_start(problem).distance(truth) / truth.norm())
+    assert errors[0] != errors[1]  # two ways
+    assert errors[0] < 1.2 * errors[1] < 0.2
+
+
+# what auto does on the way
+
+
+def scarce(seed: int, ratio: float = 0.015) -> tuple[tm.Tucker, tm.Sampling, Any]:
+    shape = (100, 100, 100)
+    truth = tm.simulate.random_tucker(shape, 2, rng=seed)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, ratio, rng=100 + seed))
+    return truth, operator, operator.forward(truth)
+
+
+def test_auto_restarts_where_its_start_led_astray() -> None:
+    truth, operator, y = scarce(seed=5)
+    plain = tm.recover(operator, y, 2, method="rgn", start="corrected", tol=1e-8, max_iter=60)
+    assert plain.x.distance(truth) > 0.1 * truth.norm()  # or the test shows nothing
+    result = tm.recover(operator, y, 2, tol=1e-8)
+    assert result.x.distance(truth) < 1e-6 * truth.norm()
+    assert len(result.notes) == 2
+    assert "restarted with rgn from a fit with 2 more ranks" in result.notes[1]
+
+
+def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
+    _, operator, _ = scarce(seed=0)
+    noise = np.random.default_rng(0).standard_normal(operator.size)
+    result = tm.recover(operator, noise, 2, tol=1e-8, max_iter=200)
+    assert sum("restarted" in note for note in result.notes) <= 2
+    assert sum("went on with" in note for note in result.notes) == 1
+    assert result.loss == pytest.approx(result.trace.loss.min(), rel=TIED, abs=0)
+
+
+def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
+    truth = tm.simulate.random_tucker((60, 60, 60), 1, rng=0)
+    operator = tm.Sampling.from_mask(np.ones(truth.shape, dtype=bool))
+    result = tm.recover(operator, operator.forward(truth), 1, tol=1e-10)
+    assert result.success
+    assert result.notes[0].startswith("rcg from the corrected start")
+
+
+def test_auto_takes_the_start_it_is_given() -> None:
+    _, problem = sampled((12, 13, 14), (2, 2, 2), 0.5)
+    x0 = spectral_start(problem)
+    named = tm.recover(problem.operator, problem.y, 2, start="spectral", max_iter=1)
+    given = tm.recover(problem.operator, problem.y, 2, start=x0, max_iter=1)
+    own = tm.recover(problem.operator, problem.y, 2, max_iter=1)
+    assert named.trace.loss[0] == pytest.approx(given.trace.loss[0])
+    assert named.trace.loss[0] != pytest.approx(own.trace.loss[0])
+
+
+def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
+    _, operator, y = scarce(seed=5)
+    whole = tm.recover(operator, y, 2, tol=1e-8)
+    cut = len(whole.trace) - 3
+    path = tmp_path / "run.npz"
+    tm.recover(operator, y, 2, tol=1e-8, max_iter=cut, checkpoint=path)
+    resumed = tm.recover(operator, y, 2, tol=1e-8, resume=path)
+    assert resumed.notes == whole.notes
+    assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_gauss_newton_goes_no_further_than_its_target() -> None:
+    truth, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    runs = {
+        target: solve(problem, RGN(target=target), None, stop=Stop(tol=1e-8), truth=truth)
+        for target in (0.0, 1e-8)
+    }
+    assert all(run.success for run in runs.values())
+    assert runs[1e-8].trace.residual[-1] > 10 * runs[0.0].trace.residual[-1]
+
+
+@pytest.mark.parametrize("target", [1e-4, 1e-6, 1e-8, 1e-10])
+def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
+    # the linear solve knows what misfit it leaves, so no further one is needed
+    _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    aimed, plain = (
+        solve(problem, RGN(target=aim), None, stop=Stop(tol=target)) for aim in (target, 0.0)
+    )
+    assert aimed.success
+    assert aimed.n_iter <= plain.n_iter
+    assert 0.05 * target < aimed.trace.residual[-1]
+
+
+def test_gauss_newton_goes_on_well_beyond_its_target() -> None:
+    _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
+    aimed, plain = (
+        solve(problem, RGN(target=aim), None, stop=Stop(tol=1e-10)) for aim in (1e-2, 0.0)
+    )
+    assert aimed.success
+    assert aimed.n_iter <= plain.n_iter + 1
+
+
+def test_a_start_that_fits_is_taken_as_it_is() -> None:
+    truth, problem = sampled((10, 11, 12), (2, 2, 2), 0.5)
+    start = truth.orthonormal()
+    assert problem.start(start) is start
+    tilted = tm.Tucker(truth.core, tuple(2 * u for u in truth.factors))
+    wide = truth + tm.simulate.random_tucker(truth.shape, 1, rng=3) * 1e-3
+    for other in (tilted, wide):
+        assert not other.is_orthonormal()
+        cut = problem.start(other)
+        assert cut.is_orthonormal()
+        assert cut.rank == problem.rank
+        assert cut.distance(other) < 2e-3 * other.norm()
+
+
+@pytest.mark.parametrize("method", ["auto", "rcg", "rgd", "sm-qrgd", "tiht"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_measurements_in_half_the_bits(method: str, dtype: str) -> None:
+    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0, dtype=dtype)
+    operator = tm.Sampling(
+        truth.shape, tm.simulate.sample_indices(truth.shape, 0.4, rng=1), dtype=dtype
+    )
+    y = operator.forward(truth)
+    result = tm.recover(operator, y, 2, method=method, compact=True, tol=1e-6)
+    assert result.success
+    assert result.x.dtype == np.dtype(dtype)
+    rounded = y.astype({"float64": "float32", "complex128": "complex64"}[dtype]).astype(dtype)
+    plain = tm.recover(operator, rounded, 2, method=method, tol=1e-6)
+    assert result.x.distance(plain.x) < 1e-9 * truth.norm()
+
+
+def test_compact_storage_refuses_what_it_cannot_hold() -> None:
+    _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8)
+    for unit in (1e-60, 1e60):
+        with pytest.raises(tm.errors.InputError, match="single precision can hold"):
+            tm.recover(problem.operator, unit * problem.y, 2, compact=True)

@@ -1,0 +1,382 @@
+"""The benchmark on real data: losses, simple fills, ADMM, choice of parameters, records, bars."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensormend as tm
+from tensormend.core.algebra import Array, matricize, tensorize
+from tensormend.errors import InputError, MissingDependencyError
+from tensormend.research.realdata import datasets, page, runner, summary
+from tensormend.research.realdata.contestants import (
+    CONTESTANTS,
+    OURS,
+    Answer,
+    Task,
+    run_function,
+    sweep,
+)
+from tensormend.research.realdata.datasets import NAMES, Dataset
+from tensormend.research.realdata.losses import CELLS, Cell, drop, hold_out, score
+from tensormend.research.realdata.masked_tucker import masked_tucker
+from tensormend.research.realdata.nuclear import halrtc, lrtc_tnn, shrink
+from tensormend.research.realdata.simple import fibre_mean, linear_interpolation
+from tensormend.research.records import read_records
+
+pytestmark = pytest.mark.checkout
+
+SHAPE = (24, 20, 16)
+
+
+def make_dataset(kind: str = "image", shape: tuple[int, ...] = SHAPE) -> Dataset:
+    """A smooth tensor of low rank, positive, with a corner unknown."""
+    values = tm.simulate.random_tucker(shape, 2, rng=0).dense()
+    values = 100 + 20 * values / np.abs(values).max()
+    values[:2, :2, :2] = np.nan
+    words = dict.fromkeys(("title", "fibre", "made", "source", "licence"), "words")
+    modes = tuple("abcd"[: len(shape)])
+    return Dataset(name="made", values=values, modes=modes, fibre_mode=1, kind=kind, **words)
+
+
+# losses and scores
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_random_loss_is_by_entry(share: float) -> None:
+    dataset = make_dataset()
+    data, scored = drop(dataset, "random", share, 0)
+    known = ~np.isnan(dataset.values)
+    assert scored[known].mean() == pytest.approx(share, abs=0.03)
+    assert not scored[~known].any()
+    np.testing.assert_array_equal(np.isnan(data), scored | ~known)
+    np.testing.assert_array_equal(data[known & ~scored], dataset.values[known & ~scored])
+
+
+def test_fibre_loss_is_by_whole_fibre() -> None:
+    dataset = make_dataset()
+    data, scored = drop(dataset, "fibre", 0.3, 0)
+    lost = np.isnan(data) & ~np.isnan(dataset.values)
+    np.testing.assert_array_equal(lost, scored)
+    known = np.moveaxis(~np.isnan(dataset.values), 1, 0)
+    by_fibre = np.moveaxis(scored, 1, 0)
+    is_lost = by_fibre.any(axis=0)
+    assert np.all(by_fibre == (known & is_lost))
+    assert is_lost.mean() == pytest.approx(0.3, abs=0.1)
+
+
+@pytest.mark.parametrize("pattern", ["random", "fibre"])
+def test_hold_out_takes_a_tenth_of_what_is_known(pattern: str) -> None:
+    data, _ = drop(make_dataset(), pattern, 0.3, 0)
+    rest, held = hold_out(data, pattern, 1, 1)
+    assert not held[np.isnan(data)].any()
+    assert held.sum() / (~np.isnan(data)).sum() == pytest.approx(0.1, abs=0.04)
+    np.testing.assert_array_equal(np.isnan(rest), np.isnan(data) | held)
+    again = hold_out(data, pattern, 1, 1)[1]
+    np.testing.assert_array_equal(held, again)
+
+
+def test_pattern_is_checked() -> None:
+    with pytest.raises(InputError, match="pattern"):
+        drop(make_dataset(), "diagonal", 0.5, 0)
+
+
+def test_scores_follow_the_kind() -> None:
+    image, traffic = make_dataset("image"), make_dataset("traffic")
+    scored = ~np.isnan(image.values)
+    filled = image.values * 1.01
+    found = score(image, filled, scored)
+    rms = math.sqrt(np.mean(image.values[scored] ** 2))
+    assert found.rmse == pytest.approx(0.01 * rms)
+    assert found.psnr == pytest.approx(20 * math.log10(image.peak / (0.01 * rms)))
+    assert found.mape is None
+    found = score(traffic, filled, scored)
+    assert found.mape == pytest.approx(1.0)
+    assert found.psnr is None
+
+
+# simple fills
+
+
+def test_fibre_mean_takes_the_best_mode_and_falls_back() -> None:
+    level = np.arange(5.0)[:, None] * np.ones((5, 4))  # constant along mode 1
+    data = level.copy()
+    data[2, 1] = np.nan
+    data[3, :] = np.nan  # mode 1 knows nothing there, mode 0 does
+    filled = fibre_mean(data)
+    assert filled[2, 1] == 2.0
+    np.testing.assert_allclose(filled[3, 0], np.mean([0, 1, 2, 4]))
+    known = ~np.isnan(data)
+    np.testing.assert_array_equal(filled[known], data[known])
+
+
+def test_what_no_fibre_knows_gets_the_mean_of_all() -> None:
+    data = np.full((2, 2), np.nan)
+    data[0, 0] = 3.0
+    np.testing.assert_array_equal(fibre_mean(data), np.full((2, 2), 3.0))
+    np.testing.assert_array_equal(linear_interpolation(data), np.full((2, 2), 3.0))
+
+
+def test_linear_interpolation_is_exact_on_lines() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((30, 1)) + np.linspace(0, 5, 40)
+    data = np.where(rng.random(truth.shape) < 0.5, np.nan, truth)
+    data[:, [0, -1]] = truth[:, [0, -1]]
+    np.testing.assert_allclose(linear_interpolation(data), truth)
+
+
+def test_linear_interpolation_is_that_of_numpy() -> None:
+    rng = np.random.default_rng(1)
+    data = np.cumsum(rng.standard_normal((1, 50)), axis=1)
+    data[rng.random(data.shape) < 0.6] = np.nan
+    places = np.flatnonzero(~np.isnan(data[0]))
+    expected = np.interp(np.arange(50), places, data[0, places])
+    np.testing.assert_allclose(linear_interpolation(data)[0], expected)
+
+
+# nuclear norms
+
+
+@pytest.mark.parametrize("mode", range(3))
+@pytest.mark.parametrize("n_free", [0, 3])
+def test_shrink_lowers_singular_values(mode: int, n_free: int) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 6, 5))
+    u, s, vt = np.linalg.svd(matricize(x, mode), full_matrices=False)
+    lowered = np.maximum(s - 2.0, 0.0)
+    lowered[:n_free] = s[:n_free]
+    expected = tensorize((u * lowered) @ vt, mode, x.shape)
+    found = shrink(x, mode, 2.0, n_free, out=np.empty_like(x))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", [halrtc, lrtc_tnn])
+@pytest.mark.parametrize("pattern", ["random", "fibre"])
+def test_nuclear_norms_recover_low_rank(method: Any, pattern: str) -> None:
+    dataset = make_dataset(shape=(30, 30, 30))
+    data, scored = drop(dataset, pattern, 0.3, 0)
+    answer = method(data, threshold=1.0, tol=1e-6)
+    known = ~np.isnan(data)
+    np.testing.assert_array_equal(answer.x[known], data[known])
+    assert answer.converged
+    spread = np.std(dataset.values[scored])
+    assert score(dataset, answer.x, scored).rmse < 0.02 * spread
+
+
+@pytest.mark.parametrize("method", [halrtc, lrtc_tnn])
+def test_scale_does_not_matter(method: Any) -> None:
+    data, _ = drop(make_dataset(), "random", 0.5, 0)
+    np.testing.assert_allclose(method(1000 * data).x, 1000 * method(data).x, rtol=1e-8)
+
+
+def test_too_few_iterations_are_admitted() -> None:
+    data, _ = drop(make_dataset(), "random", 0.5, 0)
+    answer = lrtc_tnn(data, max_iter=3)
+    assert (answer.n_iter, answer.converged) == (3, False)
+
+
+def test_a_threshold_above_everything_does_not_end_the_run() -> None:
+    data, scored = drop(make_dataset(), "random", 0.3, 0)
+    answer = halrtc(data, threshold=3.0)
+    assert answer.n_iter > 20
+    assert score(make_dataset(), answer.x, scored).rmse < 3.0
+
+
+# TensorLy
+
+
+def test_masked_tucker_recovers_at_the_true_rank() -> None:
+    pytest.importorskip("tensorly", reason="TensorLy is not installed")
+    dataset = make_dataset()
+    data, scored = drop(dataset, "random", 0.3, 0)
+    *_, settled = masked_tucker(data, fibre_mean(data), (3, 3, 3))
+    assert score(dataset, settled, scored).rmse < 0.1 * np.std(dataset.values[scored])
+
+
+# choosing parameters
+
+
+def test_sweep_goes_on_beyond_an_end_only_while_it_pays() -> None:
+    asked = []
+
+    def error(value: float) -> float:
+        asked.append(value)
+        return abs(value - 0.38)
+
+    assert sweep(error, (0.1, 0.2, 0.3), below=(0.05,), above=(0.4, 0.5, 0.6)) == 0.4
+    assert asked == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert sweep(lambda value: value, (2, 3), below=(1, 0)) == 0
+
+
+def make_task(dataset: Dataset, cell: Cell = CELLS[0]) -> Task:
+    data, scored = drop(dataset, cell.pattern, cell.share, 0)
+    return Task(dataset, cell, data, scored, seed=0)
+
+
+@pytest.mark.parametrize("name", ["fibre mean", "linear", "HaLRTC", "LRTC-TNN"])
+def test_nobody_but_tensorly_sees_what_was_lost(name: str) -> None:
+    task = make_task(make_dataset(shape=(12, 10, 8)))
+    secret = np.where(task.scored, 1e6, task.dataset.values)
+    other = replace(task, dataset=replace(task.dataset, values=secret))
+    run = CONTESTANTS[name]
+    np.testing.assert_array_equal(run(task).filled, run(other).filled)
+
+
+def test_tensorly_gets_its_best_rank() -> None:
+    pytest.importorskip("tensorly", reason="TensorLy is not installed")
+    task = make_task(make_dataset(shape=(12, 10, 8)))
+    answer = CONTESTANTS["TensorLy"](task)
+    fixed = list(masked_tucker(task.data, fibre_mean(task.data), (5, 5, 5)))
+    assert task.look(answer.filled) <= min(map(task.look, fixed))
+
+
+def test_a_function_may_take_our_place() -> None:
+    task = make_task(make_dataset())
+    answer = run_function("tensormend.research.realdata.simple:fibre_mean")(task)
+    np.testing.assert_array_equal(answer.filled, fibre_mean(task.data))
+    with pytest.raises(InputError, match="module:function"):
+        run_function("tensormend.research.realdata.simple")
+
+
+# data sets
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loaders(name: str) -> None:
+    try:
+        dataset = datasets.load(name)
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    known = ~np.isnan(dataset.values)
+    assert dataset.name == name
+    assert dataset.values.dtype == np.float64
+    assert len(dataset.modes) == dataset.values.ndim
+    assert 100_000 <= dataset.values.size <= 2_000_000
+    assert known.mean() > 0.7
+    assert np.isfinite(dataset.values[known]).all()
+    assert np.std(dataset.values[known]) > 0
+    assert dataset.kind in ("image", "traffic", "field")
+    assert dataset.kind != "traffic" or dataset.values[known].min() > 0
+
+
+def test_a_data_set_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(MissingDependencyError, match="--data"):
+        datasets.load("portland", tmp_path)
+    with pytest.raises(MissingDependencyError, match=r"tensormend\[realdata\]"):
+        datasets.find_file("tensormend", "no such file")
+    with pytest.raises(InputError, match="choose one"):
+        datasets.load("weather")
+
+
+# records, bars and the page
+
+
+def halve(task: Task) -> Answer:
+    return Answer(0.5 * fibre_mean(task.data), {"by": 2}, n_iter=1, converged=True)
+
+
+def break_down(task: Task) -> Answer:
+    raise ValueError(f"no idea what to do with {task.data.shape}")
+
+
+@pytest.fixture
+def a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.Runner:
+    def load(name: str, _: Path | None) -> Dataset:
+        if name == "video":
+            raise MissingDependencyError("no video here")
+        return replace(make_dataset(), name=name)
+
+    monkeypatch.setattr(runner, "load", load)
+    contestants = {"fibre mean": CONTESTANTS["fibre mean"], "HaLRTC": halve, OURS: break_down}
+    return runner.Runner(tmp_path / "out" / "records.jsonl", contestants)
+
+
+def test_runs_are_recorded_and_taken_up_again(a_runner: runner.Runner) -> None:
+    lines: list[str] = []
+    a_runner = replace(a_runner, note=lines.append)
+    a_runner.run(["mri", "video"], CELLS[:2])
+    runs = [r for r in read_records(a_runner.records) if r["kind"] == "run"]
+    assert [r["outcome"] for r in runs] == ["scored", "scored", "failed"] * 2
+    assert "no idea" in runs[2]["message"]
+    assert runs[1]["settings"] == {"by": 2}
+    assert any("video: left out" in line for line in lines)
+    lines.clear()
+    a_runner.run(["mri"], CELLS[:2])
+    assert [line.split(": ")[1] for line in lines] == [OURS, OURS]  # what failed is tried again
+    lines.clear()
+    replace(a_runner, again=["HaLRTC"]).run(["mri"], CELLS[:1])
+    assert [line.split(": ")[1] for line in lines] == ["HaLRTC", OURS]
+
+
+def test_the_same_seed_loses_the_same_entries(a_runner: runner.Runner) -> None:
+    seen: list[Array] = []
+
+    def keep(task: Task) -> Answer:
+        seen.append(task.data)
+        return Answer(fibre_mean(task.data))
+
+    for seed in (0, 0, 1):
+        again = replace(a_runner, contestants={OURS: keep}, seed=seed, again=[OURS])
+        again.run(["mri"], CELLS[:1])
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert not np.array_equal(np.isnan(seen[0]), np.isnan(seen[2]))
+
+
+def test_page_is_written_and_redrawn(a_runner: runner.Runner, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    a_runner = replace(a_runner, contestants={**a_runner.contestants, OURS: halve})
+    a_runner.run(["mri"], CELLS)
+    target = tmp_path / "real.md"
+    page.write_page(a_runner.records, target)
+    text = target.read_text()
+    assert (tmp_path / "real" / "ratios.png").exists()
+    assert "| random-90 |" in text
+    assert "**no**" in text
+    page.write_page(tmp_path / "real" / page.RECORDS, target)
+    assert target.read_text() == text
+
+
+def make_findings(figures: dict[str, dict[str, float]], *, is_large: bool = True) -> Any:
+    """Make findings of RMSEs by cell and contestant; seconds are ten times the RMSE."""
+    records: list[dict[str, Any]] = [{"kind": "dataset", "name": "made", "is_large": is_large}]
+    for cell, values in figures.items():
+        for name, value in values.items():
+            facts = {"kind": "run", "dataset": "made", "cell": cell, "contestant": name}
+            times = {"seconds": 10 * value, "fit_seconds": value}
+            records.append({**facts, "outcome": "scored", "rmse": value, **times})
+    return summary.Findings.of(records)
+
+
+PEERS = {"fibre mean": 2.0, "TensorLy": 3.0, "HaLRTC": 4.0, "LRTC-TNN": 8.0}
+
+
+def test_bars_are_met() -> None:
+    bars = summary.check_bars(make_findings({"a": {**PEERS, OURS: 1.0}, "b": {**PEERS, OURS: 0.5}}))
+    assert [bar.met for bar in bars] == [True] * 5
+    assert bars[2].measured.startswith(f"{math.sqrt(1 / 4 * 1 / 8):.3f}")
+    assert bars[4].measured.startswith("8 times (made a) to 16 times")
+
+
+def test_bars_are_missed_by_a_hair() -> None:
+    def met(ours: float) -> list[bool | None]:
+        return [bar.met for bar in summary.check_bars(make_findings({"a": {**PEERS, OURS: ours}}))]
+
+    assert met(3.0)[0] is False  # as good as TensorLy does not beat it
+    assert met(2.999)[0] is True
+    assert met(2.19)[1] is True
+    assert met(2.21)[1] is False  # above 1.1 times the fibre mean
+    assert met(4.1)[2] is False
+    assert met(4.39)[3] is True
+    assert met(4.41)[3] is False
+    assert met(1.61)[4] is False  # 8 / 1.61 is less than 5
+
+
+def test_bars_need_figures() -> None:
+    bars = summary.check_bars(make_findings({"a": PEERS}))
+    assert {bar.met for bar in bars} == {None}
+    small = summary.check_bars(make_findings({"a": {**PEERS, OURS: 1.0}}, is_large=False))
+    assert [bar.met for bar in small[4:]] == [None]

@@ -1,0 +1,211 @@
+"""The layout: imports go one way, optional dependencies live in one file, no print, no assert."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensormend
+
+ROOT = Path(tensormend.__file__).parent
+
+# From the bottom up: a layer may import those before it, never itself.
+LAYERS = (
+    ("errors",),
+    ("core",),
+    ("operators", "data", "simulate"),
+    ("recovery", "theory"),
+    ("completion", "testing"),
+    ("plotting",),
+    ("integrations", "research"),
+    ("cli",),
+)
+# Inside of a package of a layer likewise. Modules in one string do not import each other.
+ORDER = {
+    "core": ("kernels", "algebra", "storage", "fibres", "tucker", "truncate", "manifold shrinkage"),
+    "operators": ("base", "dense_sampling matrix sampling", "__init__"),
+    "data": ("observations", "formats datasets"),
+    "recovery": (
+        "problem steps result",
+        "contract init stopping",
+        "checkpoint",
+        "loop solvers",
+        "entry",
+    ),
+    "completion": (
+        "means journal validation",
+        "preprocessing trust",
+        "selection",
+        "cost result run",
+        "given chosen",
+        "entry report",
+        "inspection",
+    ),
+    "plotting": ("style", "benchmark completion", "__init__"),
+    "integrations": ("sklearn xarray",),
+    "research": ("records", "experiments", "figures bench", "realdata"),
+    "cli": (
+        "parse words",
+        "exits options outputs progress summary",
+        "settings signals",
+        "run",
+        "bench complete demo formats inspect reproduce simulate",
+        "app",
+        "__init__",
+        "__main__",
+    ),
+}
+
+
+def place(path: Path) -> tuple[str, str]:
+    """The member of a layer that a file is, or lies in, and the module below it."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[0], parts[1] if len(parts) > 1 else "__init__"
+
+
+def imported(path: Path) -> set[tuple[str, str]]:
+    """Members of layers that a file imports, with the modules below these."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "tensormend" and len(parts) > 1:
+                member, *below = parts[1:]
+                if not (ROOT / member).exists() and not (ROOT / f"{member}.py").exists():
+                    member, *below = tensormend._HOMES[member].split(".")  # a public name
+                is_module = below and is_there(ROOT / member / below[0])
+                found.add((member, below[0] if is_module else "__init__"))
+    return found
+
+
+def is_there(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def level(name: str, levels: tuple[tuple[str, ...], ...] | list[list[str]]) -> int:
+    return next(k for k, names in enumerate(levels) if name in names)
+
+
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    member, module = place(path)
+    for other, below in imported(path):
+        if other != member:
+            assert level(other, LAYERS) < level(member, LAYERS), f"{member} imports {other}"
+        elif below != module and module != "__init__":
+            order = [names.split() for names in ORDER[member]]
+            assert level(below, order) < level(module, order), f"{module} imports {below}"
+
+
+def test_order_names_every_module() -> None:
+    members = {path.stem for path in ROOT.glob("*.py")} | {
+        path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()
+    }
+    assert {name for layer in LAYERS for name in layer} == members - {"__init__"}
+    for member, names in ORDER.items():
+        modules = {place(path)[1] for path in FILES if place(path)[0] == member}
+        assert modules - {"__init__"} == set(" ".join(names).split()) - {"__init__"}, member
+
+
+def test_solvers_do_not_import_each_other() -> None:
+    for path in (ROOT / "recovery" / "solvers").glob("*.py"):
+        if path.stem != "__init__":
+            assert "tensormend.recovery.solvers" not in path.read_text("utf-8")
+
+
+OPTIONAL = {
+    "matplotlib": "plotting/style.py",
+    "pandas": "data/observations/tables.py",
+    "sparse": "data/observations/sparse.py",
+    "xarray": "data/observations/labelled.py",
+    "sklearn": "integrations/sklearn.py",
+    "h5py": "data/formats/hdf5.py",
+    "h5netcdf": "data/formats/netcdf.py",
+    "zarr": "data/formats/zarr_files.py",
+    "nibabel": "data/formats/nifti.py",
+    "tensorly": "research/bench/peers.py",
+    "torch": "research/bench/peers.py",
+    "tucker_riemopt": "research/bench/peers.py",
+    "pymanopt": "research/bench/peers.py",
+    "PIL": "data/formats/images.py",
+    "av": "data/formats/video.py",
+    "pyarrow": "data/formats/tables.py",
+    "tifffile": "data/formats/tiff.py",
+    "pyttb": "research/bench/peers.py",
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_optional_dependencies_are_named_in_one_file(name: str) -> None:
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        if "realdata" not in path.parts  # whose data sets come inside of packages
+        and re.search(rf'(import |from |require\("){name}\b', path.read_text())
+    }
+    assert users == {OPTIONAL[name]}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_assert_or_print_in_the_package(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not isinstance(node, ast.Assert)
+        assert not (isinstance(node, ast.Name) and node.id == "print")
+
+
+def test_import_is_light() -> None:
+    heavy = {*OPTIONAL, "scipy", "tensormend.recovery", "tensormend.completion"}
+    for package in ("tensormend", "tensormend.cli"):
+        code = f"import sys, {package}; sys.exit(not sys.modules.keys().isdisjoint({heavy}))"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_public_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse((ROOT / "__init__.py").read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: f"{node.module}.".removeprefix("tensormend.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    homes = {name: f"{home}." for name, home in tensormend._HOMES.items()}
+    modules = {name: path.removesuffix(name) for name, path in tensormend._MODULES.items()}
+    assert seen == homes | modules
+
+
+def test_public_names_exist() -> None:
+    for name in tensormend.__all__:
+        assert getattr(tensormend, name) is not None
+        assert name in dir(tensormend)
+
+
+@pytest.mark.parametrize("order", [("complete", "completion"), ("completion", "complete")])
+def test_public_names_mean_the_same_in_every_order_of_imports(order: tuple[str, str]) -> None:
+    lines = {
+        "complete": "assert callable(tm.complete)",
+        "completion": "import tensormend.completion",
+    }
+    code = "; ".join(["import tensormend as tm", *(lines[name] for name in order)])
+    code += "; assert callable(tm.complete) and callable(tm.recover) and callable(tm.inspect)"
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+
+
+def test_no_module_bears_the_name_of_an_exported_function() -> None:
+    for path in FILES:
+        assert path.stem not in {"complete", "recover", "solve"} or "cli" in path.parts
