@@ -35,7 +35,7 @@ def count_iterations(n_seeds: int) -> None:
                 truth, operator = problem(5, seed)
                 y = operator.forward(truth)
                 result = tm.recover(
-                    operator, y, 5, method=method, step=step, truth=truth, tol=0, tol_error=1e-10
+                    operator, y, 5, method=method, step=step, truth=truth, tol=0, truth_tol=1e-10
                 )
                 counts.append(result.n_iter if result.success else 10**6)
             cells.append(f"{min(counts)}-{max(counts)}")
@@ -64,7 +64,7 @@ def count_with_fewer_samples(n_seeds: int) -> None:
                     start="spectral" if method in ("sm-qrgd", "rgd") else "corrected",
                     truth=truth,
                     tol=0,
-                    tol_error=1e-10,
+                    truth_tol=1e-10,
                 )
                 counts.append(result.n_iter if result.success else 10**6)
             cells.append(f"{min(counts)}-{max(counts)}")
@@ -83,7 +83,7 @@ def find_noise_floor() -> None:
             level = 10 ** (-snr / 20)
             errors = [
                 tm.recover(
-                    operator, y, rank, method=method, truth=truth, tol=0, tol_change=1e-5 * level
+                    operator, y, rank, method=method, truth=truth, tol=0, xtol=1e-5 * level
                 ).trace.error[-1]
                 for method in METHODS
             ]

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tensormend.recovery.result import Row as Row
     from tensormend.recovery.result import Status as Status
     from tensormend.recovery.result import Trace as Trace
-    from tensormend.recovery.stopping import Stop as Stop
+    from tensormend.recovery.stopping import StoppingCriteria as StoppingCriteria
 
     __version__: str
 
@@ -86,7 +86,7 @@ _NAMES = {
     "recovery.loop": ("Progress", "solve"),
     "recovery.problem": ("Problem",),
     "recovery.result": ("Result", "Row", "Status", "Trace"),
-    "recovery.stopping": ("Stop",),
+    "recovery.stopping": ("StoppingCriteria",),
 }
 """Public classes and functions by the module that holds them."""
 

@@ -23,7 +23,7 @@ from tensormend.recovery.checkpoint import Checkpoint
 from tensormend.recovery.contract import Solver
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.simulate import random_tucker
 
 __all__ = ["ConformanceError", "check_operator", "check_solver"]
@@ -191,7 +191,7 @@ def check_solver(
             "write lambda: MySolver()"
         )
     solver = make()
-    stop = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter)
+    stop = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter)
     whole = solve(problem, solver, stop=stop)
     _require(len(whole.trace) == whole.n_iter + 1, "the trace has one row per iteration and start")
     kept = whole.x.rank == problem.rank
@@ -224,7 +224,7 @@ def _check_permutation(
         dtype=sampling.dtype,
     )
     ranks = tuple(problem.rank[k] for k in modes)
-    stop = Stop(tol=tol / 100, max_iter=1000)
+    stop = StoppingCriteria(tol=tol / 100, max_iter=1000)
     there = solve(problem, make(), stop=stop)
     back = solve(Problem(moved, problem.y, ranks), make(), stop=stop)
     _require(
@@ -253,8 +253,8 @@ def _check_resume(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.npz"
-        half = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter // 2)
-        full = Stop(tol=0, tol_change=0, patience=n_iter + 1, max_iter=n_iter)
+        half = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter // 2)
+        full = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter)
         solve(problem, make(), stop=half, checkpoint=Checkpoint(path, every=n_iter + 1))
         resumed = solve(problem, make(), stop=full, resume=path)
     _require(resumed.n_iter == n_iter, f"a resumed run made {resumed.n_iter} of {n_iter} steps")

@@ -178,7 +178,7 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         "clip": (0.0, None),
         "tol": 1e-5,
         "max_iter": 9,
-        "max_seconds": 120.0,
+        "time_limit": 120.0,
         "memory_limit": 1.5 * 2**30,
         "threads": 1,
         "rng": 4,
@@ -417,7 +417,7 @@ def test_errors_name_options(capsys: Captured) -> None:
     [
         ("for example clip=(0, None)", "for example --clip 0,"),
         ("or give overwrite=True", "or give --force"),
-        ("max_seconds must be positive", "--time-limit must be positive"),
+        ("time_limit must be positive", "--time-limit must be positive"),
         ("a/rank=3.npy is there, as is rank=3.npy", "a/rank=3.npy is there, as is rank=3.npy"),
         ("the rank must be 3", "the rank must be 3"),
     ],

@@ -210,14 +210,14 @@ def test_a_time_limit_is_kept() -> None:
     x = decaying((60, 61, 62))
     data = with_holes(x, 0.5)
     clock = time.perf_counter()
-    result = tm.complete(data, rng=0, max_seconds=1.0)
+    result = tm.complete(data, rng=0, time_limit=1.0)
     assert time.perf_counter() - clock < 5  # a limit of seconds, not of milliseconds
     assert np.isfinite(result.data).all()
 
 
 def test_a_time_limit_that_cuts_the_search_says_so() -> None:
     data = with_holes(decaying((40, 41, 42)), 0.5)
-    result = tm.complete(data, rng=0, max_seconds=1e-3)
+    result = tm.complete(data, rng=0, time_limit=1e-3)
     assert any("time limit" in note for note in result.notes)
     assert np.isfinite(result.data).all()
 
@@ -230,7 +230,7 @@ def test_a_time_limit_that_cuts_the_search_says_so() -> None:
         ({"tol": 1e-3}, r"tol needs a rank; give one, or leave the option out"),
         ({"holdout": 0.7}, r"holdout must be a share of the known entries, above 0 and at most"),
         ({"holdout": (1, 2)}, r"holdout must be a share of the known entries"),
-        ({"max_seconds": 0}, r"max_seconds must be a positive number, got 0"),
+        ({"time_limit": 0}, r"time_limit must be a positive number, got 0"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
@@ -397,7 +397,7 @@ def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch
         return follow(search, *arguments)
 
     monkeypatch.setattr("tensormend.completion.selection.strengths._follow", late)
-    result = tm.complete(data, rng=0, method="shrink", max_seconds=1000)
+    result = tm.complete(data, rng=0, method="shrink", time_limit=1000)
     assert calls == 2
     assert result.path[-1].strength < 0.1  # a path cut short would end at its strong end
 
@@ -406,8 +406,8 @@ def test_centrings_that_are_none() -> None:
     data = with_holes(np.ones((4, 5, 6)), 0.5)
     with pytest.raises(InputError, match="center must be True, False, 'auto' or a tuple of modes"):
         tm.complete(data, center="bogus")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="max_seconds must be a positive number, got '1'"):
-        tm.complete(data, max_seconds="1")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="time_limit must be a positive number, got '1'"):
+        tm.complete(data, time_limit="1")  # type: ignore[arg-type]
     with pytest.raises(InputError):
         tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))
     means = tm.complete(with_holes(decaying((10, 11, 12)) + 3, 0.6), center=[0, 1], rng=0)

@@ -257,15 +257,15 @@ def test_a_callback_and_threads_may_change(tmp_path: Path) -> None:
 
 def test_a_time_limit_counts_anew_and_may_be_another(tmp_path: Path) -> None:
     data, _ = RUNS["ranks"]
-    options: dict[str, Any] = {"rank": 2, "tol": 0.0, "tol_change": 0.0, "max_iter": 20, "rng": 0}
+    options: dict[str, Any] = {"rank": 2, "tol": 0.0, "xtol": 0.0, "max_iter": 20, "rng": 0}
     whole = tm.complete(data, **options)
     place = {"checkpoint": tmp_path / "c", "save_every": 0, **options}
 
     def wait(_: tm.Moment) -> None:
         time.sleep(0.2)
 
-    first = tm.complete(data, max_seconds=0.5, progress=wait, **place)
-    second = tm.complete(data, max_seconds=0.5, progress=wait, resume=True, **place)
+    first = tm.complete(data, time_limit=0.5, progress=wait, **place)
+    second = tm.complete(data, time_limit=0.5, progress=wait, resume=True, **place)
     assert first.n_iter < second.n_iter < whole.n_iter
     assert_same(tm.complete(data, resume=True, **place), whole)
 

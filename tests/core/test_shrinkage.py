@@ -14,13 +14,13 @@ from tensormend.recovery.loop import solve
 from tensormend.recovery.result import Status
 from tensormend.recovery.solvers import Shrink
 from tensormend.recovery.solvers.shrink import effective_freedom
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.testing import check_solver
 
 pytestmark = pytest.mark.numerical
 
 ROUNDING = 1e-10  # of sums over a few thousand numbers
-NO_STOP: dict[str, Any] = {"tol": 0, "tol_change": 0, "patience": 1000}
+NO_STOP: dict[str, Any] = {"tol": 0, "xtol": 0, "patience": 1000}
 
 
 def sampled(x: Any, ratio: float, seed: int = 1) -> tuple[Any, Any]:
@@ -98,7 +98,11 @@ def test_both_operators_give_the_same_fit() -> None:
     x = decaying((15, 16, 17))
     indices, y = sampled(x, 0.3)
     fits = [
-        solve(tm.Problem(kind(x.shape, indices), y, x.shape), Shrink(), stop=Stop(**NO_STOP)).x
+        solve(
+            tm.Problem(kind(x.shape, indices), y, x.shape),
+            Shrink(),
+            stop=StoppingCriteria(**NO_STOP),
+        ).x
         for kind in (tm.Masked, tm.Sampling)
     ]
     assert fits[0].distance(fits[1]) < 1e-6 * fits[0].norm()
@@ -111,7 +115,9 @@ def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
     indices, y = sampled(x, 0.6)
     operator = tm.Masked(x.shape, indices)
     solver = Shrink(strength=0.02, rounds=60)
-    fit = solve(tm.Problem(operator, y, x.shape), solver, stop=Stop(**NO_STOP, max_iter=2000)).x
+    fit = solve(
+        tm.Problem(operator, y, x.shape), solver, stop=StoppingCriteria(**NO_STOP, max_iter=2000)
+    ).x
     once = shrink(operator.filled(fit, y)[1], 0.02).x
     assert once.distance(fit) < 1e-3 * fit.norm()
 
@@ -120,11 +126,15 @@ def test_it_takes_far_fewer_iterations_than_the_plain_one() -> None:
     x = decaying((20, 21, 22))
     indices, y = sampled(x, 0.2)
     problem = tm.Problem(tm.Masked(x.shape, indices), y, x.shape)
-    goal = solve(problem, Shrink(0.01, rounds=100), stop=Stop(**NO_STOP, max_iter=3000)).x
+    goal = solve(
+        problem, Shrink(0.01, rounds=100), stop=StoppingCriteria(**NO_STOP, max_iter=3000)
+    ).x
 
     def error(**settings: Any) -> float:
         solver = Shrink(0.01, **settings)
-        return solve(problem, solver, stop=Stop(**NO_STOP)).x.distance(goal) / goal.norm()
+        return (
+            solve(problem, solver, stop=StoppingCriteria(**NO_STOP)).x.distance(goal) / goal.norm()
+        )
 
     assert error() < 0.3 * error(inner=0, momentum=0.0)
 
@@ -186,7 +196,7 @@ def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
     everything = np.argwhere(np.ones(x.shape, dtype=bool))
     problem = tm.Problem(tm.Masked(x.shape, everything), x.ravel(), x.shape)
     solver = Shrink(strength=0.02)
-    fit = solve(problem, solver, stop=Stop(**NO_STOP)).x
+    fit = solve(problem, solver, stop=StoppingCriteria(**NO_STOP)).x
     rng = np.random.default_rng(0)
     estimates = [effective_freedom(problem, fit, solver, rng) for _ in range(20)]
     exact = shrink(problem.operator.filled(fit, problem.y)[1], 0.02).degrees_of_freedom

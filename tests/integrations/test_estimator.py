@@ -112,7 +112,7 @@ def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
         "holdout": 0.2,
         "tol": 1e-3,
         "max_iter": 4,
-        "max_seconds": 60.0,
+        "time_limit": 60.0,
         "threads": 1,
     }
     seen: dict[str, Any] = {}

@@ -149,7 +149,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("max_iter must be a whole number", max_iter=3.5),
         refuse("max_iter must be a whole number", max_iter=None),
         refuse("tol must be a number", tol=None),
-        refuse("max_seconds must be a number, 0 or more, or None", max_seconds="1"),
+        refuse("time_limit must be a number, 0 or more, or None", time_limit="1"),
         refuse("truth must have shape", truth=np.zeros((2, 2))),
         refuse("holdout must be a share", holdout=1.5),
         refuse("held-out measurements must be finite", holdout=([[0, 0, 0]], [np.nan])),
@@ -366,7 +366,7 @@ def test_an_operator_of_ones_own(tmp_path: Path) -> None:
     y = Blurred(SHAPE, places).forward(TRUTH)
     for method in METHODS:
         path = tmp_path / f"{method}.npz"
-        options: dict[str, Any] = {"method": method, "tol": 0, "tol_change": 0}
+        options: dict[str, Any] = {"method": method, "tol": 0, "xtol": 0}
         tm.recover(Blurred(SHAPE, places), y, 2, max_iter=3, checkpoint=path, **options)
         resumed = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, resume=path, **options)
         whole = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, **options)

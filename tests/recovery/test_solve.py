@@ -50,7 +50,7 @@ def test_stops_on_residual(problem: tm.Problem, method: str) -> None:
 
 
 def test_stops_on_change(problem: tm.Problem) -> None:
-    result = recover(problem, tol=0, tol_change=1e-4)
+    result = recover(problem, tol=0, xtol=1e-4)
     assert result.success
     assert "relative change" in result.message.lower()
     assert result.trace.change[-1] <= 1e-4 < result.trace.change[-2]
@@ -66,7 +66,7 @@ def test_the_default_change_tolerance_follows_tol(problem: tm.Problem) -> None:
 
 def test_stops_on_true_error(problem: tm.Problem, truth: tm.Tucker) -> None:
     for reference in (truth, truth.dense()):
-        result = recover(problem, truth=reference, tol=0, tol_error=1e-5)
+        result = recover(problem, truth=reference, tol=0, truth_tol=1e-5)
         assert result.success
         assert result.trace.error[-1] <= 1e-5 < result.trace.error[-2]
     assert result.trace.error[-1] == pytest.approx(result.x.distance(truth) / truth.norm())
@@ -74,7 +74,7 @@ def test_stops_on_true_error(problem: tm.Problem, truth: tm.Tucker) -> None:
 
 def test_stops_on_stall(problem: tm.Problem) -> None:
     noisy = tm.simulate.add_noise(problem.y, float(np.std(problem.y)), rng=0)
-    result = tm.recover(problem.operator, noisy, 2, tol=0, stall=1e-3, patience=5)
+    result = tm.recover(problem.operator, noisy, 2, tol=0, min_delta=1e-3, patience=5)
     assert result.status is tm.Status.STALLED
     assert not result.success
     assert result.loss == pytest.approx(result.trace.loss.min(), rel=TIED, abs=0)
@@ -84,7 +84,7 @@ def test_stalling_looks_back_exactly_as_far_as_patience() -> None:
     def rows(*residuals: float) -> list[Row]:
         return [Row(0.0, r**2 / 2, r, 1.0, 1.0) for r in residuals]
 
-    stop = tm.Stop(tol=0, stall=0.1, patience=2)
+    stop = tm.StoppingCriteria(tol=0, min_delta=0.1, patience=2)
     assert stop.check(rows(1.0, 1.0), 0) is None
     assert stop.check(rows(1.0, 1.0, 1.0), 0) is not None
     assert stop.check(rows(1.0, 0.5, 0.5), 0) is None
@@ -123,7 +123,7 @@ def test_stationary_points_are_left_alone(method: str) -> None:
 def test_change_is_relative(problem: tm.Problem) -> None:
     seen: list[tm.Tucker] = []
     big = tm.Problem(problem.operator, 1000 * problem.y, problem.rank)
-    result = recover(big, tol=0, tol_change=1e-9, max_iter=3, callback=lambda p: seen.append(p.x))
+    result = recover(big, tol=0, xtol=1e-9, max_iter=3, callback=lambda p: seen.append(p.x))
     expected = seen[2].distance(seen[1]) / seen[2].norm()
     assert result.trace.change[3] == pytest.approx(expected)
 
@@ -188,7 +188,7 @@ def test_stops_on_seconds(problem: tm.Problem) -> None:
     def slow(_: tm.Progress) -> None:
         time.sleep(0.02)
 
-    result = recover(problem, tol=0, tol_change=0, max_seconds=0.1, callback=slow, patience=10**6)
+    result = recover(problem, tol=0, xtol=0, time_limit=0.1, callback=slow, patience=10**6)
     assert result.status is tm.Status.TIME_LIMIT
     assert 1 <= result.n_iter <= 6
 
@@ -267,7 +267,7 @@ def test_every_status_has_a_sentence() -> None:
 def test_resumed_runs_equal_whole_runs_bit_for_bit(
     problem: tm.Problem, method: str, step: str | None, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"method": method, "step": step, "tol": 0, "tol_change": 0}
+    options: dict[str, Any] = {"method": method, "step": step, "tol": 0, "xtol": 0}
     whole = recover(problem, max_iter=12, **options)
     path = tmp_path / "run.npz"
     recover(problem, max_iter=7, checkpoint=tm.Checkpoint(path, every=3), **options)
@@ -284,7 +284,7 @@ def test_resumed_runs_equal_whole_runs_bit_for_bit(
 def test_time_limits_count_what_was_spent_before(problem: tm.Problem, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     first = recover(problem, tol=0, max_iter=5, checkpoint=path)
-    resumed = recover(problem, tol=0, max_seconds=first.seconds / 2, resume=path)
+    resumed = recover(problem, tol=0, time_limit=first.seconds / 2, resume=path)
     assert resumed.status is tm.Status.TIME_LIMIT
     assert resumed.n_iter == 5
 
@@ -306,8 +306,8 @@ def test_interruption_between_checkpoints(problem: tm.Problem, tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         recover(problem, tol=0, callback=die, checkpoint=tm.Checkpoint(path, every=3))
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
-    resumed = recover(problem, tol=0, tol_change=0, max_iter=10, resume=path)
-    whole = recover(problem, tol=0, tol_change=0, max_iter=10)
+    resumed = recover(problem, tol=0, xtol=0, max_iter=10, resume=path)
+    whole = recover(problem, tol=0, xtol=0, max_iter=10)
     assert np.array_equal(resumed.x.core, whole.x.core)
 
 
@@ -349,7 +349,7 @@ def test_a_checkpoint_of_another_machine_goes_on_and_says_so(
     indices = tm.simulate.sample_indices(truth.shape, 0.5, rng=1)
     operator = tm.Sampling(truth.shape, indices, dtype=dtype)
     problem = tm.Problem(operator, operator.forward(truth), (2, 2, 2))
-    options: dict[str, Any] = {"method": "rgd", "tol": 0, "tol_change": 0, "stall": 0}
+    options: dict[str, Any] = {"method": "rgd", "tol": 0, "xtol": 0, "min_delta": 0}
     path = tmp_path / "run.npz"
     first = recover(problem, max_iter=max_iter, checkpoint=path, **options)
     whole = recover(problem, max_iter=max_iter + 3, **options)
@@ -431,16 +431,16 @@ def test_checkpoint_folder_must_exist_before_any_work(problem: tm.Problem, tmp_p
 
 def test_settings_are_checked() -> None:
     with pytest.raises(InputError, match="tol must be a number, 0 or more, got -1"):
-        tm.Stop(tol=-1)
+        tm.StoppingCriteria(tol=-1)
     with pytest.raises(InputError, match="patience"):
-        tm.Stop(patience=0)
+        tm.StoppingCriteria(patience=0)
     with pytest.raises(InputError, match="every 1 iteration"):
         tm.Checkpoint("x", every=0)
 
 
 def test_tol_error_needs_a_truth(problem: tm.Problem) -> None:
     with pytest.raises(InputError, match="truth"):
-        recover(problem, tol_error=1e-3)
+        recover(problem, truth_tol=1e-3)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -17,7 +17,7 @@ from tensormend.recovery.loop import solve
 from tensormend.recovery.solvers import RCG, RGD, RGN, SMQRGD
 from tensormend.recovery.solvers.smqrgd import choose_lead
 from tensormend.recovery.steps import ConstantStep, NormalizedStep
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.testing import ConformanceError, check_solver
 
 pytestmark = pytest.mark.numerical
@@ -83,7 +83,7 @@ def test_the_paper_setting(method: str, step: str) -> None:
         step=step,
         truth=truth,
         tol=0,
-        tol_error=1e-10,
+        truth_tol=1e-10,
         max_iter=150,
     )
     assert result.success
@@ -114,7 +114,7 @@ def test_recovers_any_order_and_shape(
     truth, problem = sampled(shape, rank, ratio)
     result = tm.recover(
         problem.operator, problem.y, rank, method=method, step=step, truth=truth,
-        tol=0, tol_error=1e-10, max_iter=1000,
+        tol=0, truth_tol=1e-10, max_iter=1000,
     )  # fmt: skip
     assert result.success, result.message
 
@@ -184,7 +184,7 @@ def test_noise_floor(snr: float, rank: int) -> None:
             method=method,
             truth=truth,
             tol=0,
-            tol_change=1e-5 * 10 ** (-snr / 20),
+            xtol=1e-5 * 10 ** (-snr / 20),
         ).trace.error[-1]
         for method in METHODS
     ]
@@ -572,7 +572,9 @@ def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
 def test_gauss_newton_goes_no_further_than_its_target() -> None:
     truth, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
     runs = {
-        target: solve(problem, RGN(target=target), None, stop=Stop(tol=1e-8), truth=truth)
+        target: solve(
+            problem, RGN(target=target), None, stop=StoppingCriteria(tol=1e-8), truth=truth
+        )
         for target in (0.0, 1e-8)
     }
     assert all(run.success for run in runs.values())
@@ -584,7 +586,8 @@ def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
     # the linear solve knows what misfit it leaves, so no further one is needed
     _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
     aimed, plain = (
-        solve(problem, RGN(target=aim), None, stop=Stop(tol=target)) for aim in (target, 0.0)
+        solve(problem, RGN(target=aim), None, stop=StoppingCriteria(tol=target))
+        for aim in (target, 0.0)
     )
     assert aimed.success
     assert aimed.n_iter <= plain.n_iter
@@ -594,7 +597,8 @@ def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
 def test_gauss_newton_goes_on_well_beyond_its_target() -> None:
     _, problem = sampled((30, 31, 32), (3, 3, 3), 0.4)
     aimed, plain = (
-        solve(problem, RGN(target=aim), None, stop=Stop(tol=1e-10)) for aim in (1e-2, 0.0)
+        solve(problem, RGN(target=aim), None, stop=StoppingCriteria(tol=1e-10))
+        for aim in (1e-2, 0.0)
     )
     assert aimed.success
     assert aimed.n_iter <= plain.n_iter + 1

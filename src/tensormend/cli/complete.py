@@ -67,7 +67,7 @@ def complete(
         clip=clip,
         tol=tol,
         max_iter=max_iter,
-        max_seconds=time_limit,
+        time_limit=time_limit,
         save_every=save_every,
         memory_limit=memory_limit,
         threads=threads,

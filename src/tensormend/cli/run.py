@@ -48,7 +48,7 @@ class Run:
         check_source(self.source)
         self.outputs.check(self.source, self.where.get("mask"))
         remark = check_checkpoint(self.checkpoint, resume=resume)
-        limit, room = self.settings.get("max_seconds"), self.settings.get("memory_limit")
+        limit, room = self.settings.get("time_limit"), self.settings.get("memory_limit")
         with (
             follow(quiet=quiet, limit=limit) as view,
             Signals(view.note) as signals,

@@ -38,13 +38,13 @@ OPTIONS = {
             *("memory_limit", "threads"),
         )
     },
-    "max_seconds": "--time-limit",
+    "time_limit": "--time-limit",
     "rng": "--seed",
     "overwrite": "--force",
 }
 """Options by the name that the library has for them."""
 
-NO_WORDS = ("max_iter", "max_seconds", "memory_limit", "save_every", "rng")  # names, wherever
+NO_WORDS = ("max_iter", "time_limit", "memory_limit", "save_every", "rng")  # names, wherever
 NARROWEST, WIDEST = 20, 100  # texts beside labels, and lines: others are hard to read
 
 
@@ -141,7 +141,7 @@ def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = No
 def with_options(text: str) -> str:
     """Put options in place of the arguments that a message of the library names.
 
-    >>> with_options("give modes= and rank=(2, 3), with method='auto', or set max_seconds")
+    >>> with_options("give modes= and rank=(2, 3), with method='auto', or set time_limit")
     'give --modes and --rank 2,3, with --method auto, or set --time-limit'
     """
     given = rf"""(?<![\w/.-])({"|".join(OPTIONS)})=(\([^()]*\)|'[^']*'|[\w-]*)(?=[\s;,)]|\.?$)"""

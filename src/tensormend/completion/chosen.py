@@ -30,7 +30,7 @@ from tensormend.recovery.entry import recover, warn_about_unseen
 from tensormend.recovery.loop import solve
 from tensormend.recovery.result import Result, Row, Status, Trace
 from tensormend.recovery.solvers.shrink import effective_freedom
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["SEARCH_SHARE", "check_search", "fit_choice", "search_cost"]
 
@@ -59,7 +59,7 @@ def search_cost(known: Known, threads: int | None) -> Cost:
 
 
 def check_search(
-    rank: str, method: Any, holdout: Any, max_seconds: Any, options: dict[str, Any]
+    rank: str, method: Any, holdout: Any, time_limit: Any, options: dict[str, Any]
 ) -> float:
     """Refuse what does not go with a search, and return the share to hold out."""
     if rank != "auto":
@@ -73,9 +73,9 @@ def check_search(
         raise InputError(
             f"{', '.join(sorted(options))} needs a rank; give one, or leave the option out"
         )
-    is_number = isinstance(max_seconds, int | float | np.number)
-    if max_seconds is not None and not (is_number and max_seconds > 0):
-        raise InputError(f"max_seconds must be a positive number, got {max_seconds!r}")
+    is_number = isinstance(time_limit, int | float | np.number)
+    if time_limit is not None and not (is_number and time_limit > 0):
+        raise InputError(f"time_limit must be a positive number, got {time_limit!r}")
     share = 0.1 if holdout is None else holdout
     if not isinstance(share, float | np.floating) or not 0 < share <= 0.5:
         raise InputError(
@@ -106,7 +106,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
             trial.rank,
             start=choice.x,
             tol=1e-9,
-            max_seconds=_time_for_fit(run, limit),
+            time_limit=_time_for_fit(run, limit),
             callback=run.looks_on(f"rank {trial.rank}"),
             checkpoint=run.part.checkpoint(),
             resume=run.part.resume,
@@ -156,7 +156,7 @@ def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> t
         problem,
         solver,
         choice.x,
-        stop=Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_seconds=left),
+        stop=StoppingCriteria(tol=0, xtol=0, patience=solver.n_path + 1, time_limit=left),
         callback=run.looks_on(f"strength {trial.strength:.2g}"),
         checkpoint=run.part.checkpoint(),
         resume=run.part.resume,

@@ -45,7 +45,7 @@ def complete(
     log: bool = False,
     clip: tuple[float | None, float | None] | None = None,
     holdout: float | tuple[Any, Any] | None = None,
-    max_seconds: float | None = None,
+    time_limit: float | None = None,
     memory_limit: float | None = None,
     rng: int | np.random.Generator | None = None,
     threads: int | None = None,
@@ -85,7 +85,7 @@ def complete(
     holdout : share of the known entries to hold out, 0.1 by default for ``rank="auto"``. For a
         given rank they are kept from the fit (none by default); a pair of indices and values is
         taken too
-    max_seconds : time limit; what there is by then is returned
+    time_limit : time limit; what there is by then is returned
     memory_limit : bytes that the run may take; by default what the machine has free. A run that
         would take more is refused before it starts; `estimate` tells what it takes
     rng : generator or seed for the held-out entries and the random start
@@ -129,10 +129,10 @@ def complete(
         return Journal.open(checkpoint, signature, rng, resume=resume, every=save_every)
 
     if isinstance(rank, str):
-        share = check_search(rank, method, holdout, max_seconds, options)
+        share = check_search(rank, method, holdout, time_limit, options)
         check_cost(search_cost(known, threads), memory_limit)
         journal, rng = begin({"method": method, "center": center, "holdout": share})
-        limit = math.inf if max_seconds is None else max_seconds
+        limit = math.inf if time_limit is None else time_limit
         places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
         with journal:
             choice = choose_model(
@@ -141,7 +141,7 @@ def complete(
                 method=method,
                 center=center,
                 holdout=share,
-                max_seconds=SEARCH_SHARE * limit,
+                time_limit=SEARCH_SHARE * limit,
                 rng=rng,
                 threads=threads,
                 watch=watch,
@@ -160,7 +160,7 @@ def complete(
     journal, rng = begin({"rank": rank, "holdout": holdout, **decisive})
     with journal:
         run = Run(known, preprocessing, rng, watch, journal.part(f"fit of rank {rank}"), threads)
-        return fit_rank(run, rank, holdout, {"max_seconds": max_seconds, **settings})
+        return fit_rank(run, rank, holdout, {"time_limit": time_limit, **settings})
 
 
 def estimate(

@@ -51,8 +51,8 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
     elif fold is not None:
         others = known.indices[fold.held], known.values[fold.held]
     settings = {"start": "corrected", **settings}
-    if settings["max_seconds"] is not None and run.part.spent:
-        settings["max_seconds"] += run.part.spent  # the limit counts anew
+    if settings["time_limit"] is not None and run.part.spent:
+        settings["time_limit"] += run.part.spent  # the limit counts anew
     callback = run.looks_on(f"rank {rank}", settings.pop("callback", None))
     result = recover(
         operator,

@@ -27,7 +27,8 @@ ENOUGH = 2.0  # entries per degree of freedom below which a plain fit is doubtfu
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 HOLDOUT = 0.1
 CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below
-ROUGHLY: dict[str, Any] = {"stall": 1e-2, "patience": 5, "max_iter": 100}  # when a trial may stop
+# when a trial may stop
+ROUGHLY: dict[str, Any] = {"min_delta": 1e-2, "patience": 5, "max_iter": 100}
 MANY = 2_000_000  # entries from which on even one trial would not be quick
 N_SHOWN = 5
 
@@ -232,7 +233,7 @@ def _try_ranks(
                     indices=known.indices,
                     shape=known.shape,
                     holdout=HOLDOUT,
-                    max_seconds=left,
+                    time_limit=left,
                     threads=threads,
                     rng=rng,
                     **ROUGHLY,

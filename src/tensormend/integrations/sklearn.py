@@ -60,7 +60,7 @@ class TuckerCompletion(BaseEstimator):
     rank : ``"auto"``, or the multilinear rank, one int per mode or one for all (less where a mode
         has less room)
     shape : shape of the tensor of which places and values are given; ``None`` for data with holes
-    method, center, scale, log, clip, holdout, max_seconds, threads : as for `complete`
+    method, center, scale, log, clip, holdout, time_limit, threads : as for `complete`
     tol, max_iter : as for `recover`, for a given rank; ``None`` for what these are there
     random_state : seed, generator or ``RandomState``; the ``rng`` of `complete`
 
@@ -108,7 +108,7 @@ class TuckerCompletion(BaseEstimator):
         holdout: float | None = None,
         tol: float | None = None,
         max_iter: int | None = None,
-        max_seconds: float | None = None,
+        time_limit: float | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         threads: int | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class TuckerCompletion(BaseEstimator):
         self.holdout = holdout
         self.tol = tol
         self.max_iter = max_iter
-        self.max_seconds = max_seconds
+        self.time_limit = time_limit
         self.random_state = random_state
         self.threads = threads
 
@@ -137,7 +137,7 @@ class TuckerCompletion(BaseEstimator):
             log=self.log,
             clip=self.clip,
             holdout=self.holdout,
-            max_seconds=self.max_seconds,
+            time_limit=self.time_limit,
             rng=_as_rng(self.random_state),
             threads=self.threads,
             **{k: getattr(self, k) for k in ("tol", "max_iter") if getattr(self, k) is not None},

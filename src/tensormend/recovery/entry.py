@@ -35,7 +35,7 @@ from tensormend.recovery.solvers import (
     Shrink,
 )
 from tensormend.recovery.steps import StepRule, as_step
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["METHODS", "recover", "warn_about_unseen"]
 
@@ -59,12 +59,12 @@ def recover(
     lead: int | Literal["auto"] | None = None,
     order: Sequence[int] | None = None,
     tol: float = 1e-6,
-    tol_change: float | None = None,
-    tol_error: float | None = None,
-    stall: float = 1e-6,
+    xtol: float | None = None,
+    truth_tol: float | None = None,
+    min_delta: float = 1e-6,
     patience: int = 50,
     max_iter: int = 500,
-    max_seconds: float | None = None,
+    time_limit: float | None = None,
     truth: Tucker | Array | None = None,
     holdout: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
@@ -92,8 +92,9 @@ def recover(
     lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
     order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
         ascending rank, for SM-QRGD after the lead mode
-    tol, tol_change, tol_error, stall, patience, max_iter, max_seconds : when to stop, see `Stop`
-    truth : the true tensor, if known, for the trace's error column and ``tol_error``
+    tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit : when to stop, see
+        `StoppingCriteria`
+    truth : the true tensor, if known, for the trace's error column and ``truth_tol``
     holdout : an operator and measurements kept from the solver, for the trace
     callback : called with a `Progress` after every iteration; returning true ends the run
     checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
@@ -127,7 +128,7 @@ def recover(
             "wrap a matrix as tensormend.Matrix(matrix, shape)"
         )
     problem = Problem(operator, y, as_rank(rank, operator.shape))
-    stop = Stop(tol, tol_change, tol_error, stall, patience, max_iter, max_seconds)
+    stop = StoppingCriteria(tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit)
     solver = _make_solver(method, step, lead, order, problem, stop)
     x0 = _make_start(start, solver, problem, rng)
     truth = _check_truth(truth, problem)
@@ -159,7 +160,7 @@ def _make_solver(
     lead: int | Literal["auto"] | None,
     order: Sequence[int] | None,
     problem: Problem,
-    stop: Stop,
+    stop: StoppingCriteria,
 ) -> Solver[Any]:
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "init"):
@@ -188,7 +189,7 @@ def _make_solver(
                 f"method {method!r} has no {what}; leave it out, or name a method that has it"
             )
     # what is to be reached; where the true error decides, the residual must not
-    target = stop.tol if stop.tol_error is None else 0.0
+    target = stop.tol if stop.truth_tol is None else 0.0
     if METHODS[method] is Auto:
         return Auto(RGN(target=target), RCG())
     if METHODS[method] is RGN:

@@ -24,7 +24,7 @@ from tensormend.recovery.checkpoint import MOVED, Checkpoint, RunSoFar, load_run
 from tensormend.recovery.contract import Solver, State
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.result import Result, Row, Status, Trace
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["Callback", "Progress", "Start", "solve"]
 
@@ -88,7 +88,7 @@ class _Monitor:
     problem: Problem
     truth: Tucker | Array | None
     holdout: tuple[Operator, Array] | None
-    stop: Stop
+    stop: StoppingCriteria
 
     def in_data_units(self, x: Tucker) -> Tucker:
         return x if self.problem.unit == 1 else x * self.problem.unit
@@ -101,8 +101,8 @@ class _Monitor:
 
     def wants_change(self, residual: float, last_residual: float) -> bool:
         """Tell whether the change matters: where it is asked for, or the residual hardly falls."""
-        if self.stop.tol_change is not None:
-            return self.stop.tol_change > 0
+        if self.stop.xtol is not None:
+            return self.stop.xtol > 0
         return self.stop.change > 0 and residual > FALLING * last_residual
 
     def row(self, state: State, previous: Tucker | None, last: Row | None, seconds: float) -> Row:
@@ -133,7 +133,7 @@ def solve(
     solver: Solver[Any],
     x0: Tucker | Start | None = None,
     *,
-    stop: Stop | None = None,
+    stop: StoppingCriteria | None = None,
     truth: Tucker | Array | None = None,
     holdout: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
@@ -152,17 +152,17 @@ def solve(
     problem, solver : what to solve and how
     x0 : where to start: a tensor, a function that makes one from the problem, or ``None`` for the
         solver's own spectral start
-    stop : the rules; the defaults of `Stop` if not given
-    truth : the true tensor, for the error column and ``tol_error``
+    stop : the rules; the defaults of `StoppingCriteria` if not given
+    truth : the true tensor, for the error column and ``truth_tol``
     holdout : an operator and measurements that the solver does not see
     callback : called with a `Progress` after every iteration, ends the run by returning true
     checkpoint : save the run now and then, and at its end; a save that fails is a warning
     resume : path of a checkpoint to go on from
     spent : seconds already spent on preparing the problem
     """
-    stop = Stop() if stop is None else stop
-    if stop.tol_error is not None and truth is None:
-        raise InputError("tol_error needs the true tensor; give truth= as well")
+    stop = StoppingCriteria() if stop is None else stop
+    if stop.truth_tol is not None and truth is None:
+        raise InputError("truth_tol needs the true tensor; give truth= as well")
     if checkpoint is not None:
         check_folder(checkpoint.path)
     monitor = _Monitor(problem, truth, holdout, stop)

@@ -44,7 +44,7 @@ class Row:
     loss : ``||A(x) - y||^2 / 2``
     residual : ``||A(x) - y|| / ||y||``
     step_size : the step that led here; NaN for the start
-    change : ``||x - previous|| / ||x||``; NaN for the start and, unless ``tol_change`` was given,
+    change : ``||x - previous|| / ||x||``; NaN for the start and, unless ``xtol`` was given,
         while the residual still falls by a tenth or more
     holdout_error : relative residual on held-out measurements; NaN without any
     error : ``||x - truth|| / ||truth||``; NaN without a truth

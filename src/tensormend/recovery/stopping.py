@@ -10,38 +10,47 @@ import numpy as np
 from tensormend.errors import InputError
 from tensormend.recovery.result import Row, Status
 
-__all__ = ["Stop"]
+__all__ = ["StoppingCriteria"]
 
 DIVERGED_RESIDUAL = 1e3  # relative residual beyond which nothing comes back
 
 
 @dataclass(frozen=True)
-class Stop:
-    """The rules that end a run; whichever holds first wins.
+class StoppingCriteria:
+    """Criteria that end a run; the first one that holds applies.
 
     Parameters
     ----------
-    tol : relative residual ``||A(x) - y|| / ||y||`` to reach
-    tol_change : relative change between iterates below which they count as converged, times the
-        step size where that is below 1; ``tol / 100`` by default
-    tol_error : true relative error to reach (the paper's ``err``), where a truth is given
-    stall, patience : stalled if the best loss fell by less than the share ``stall`` over the last
-        ``patience`` iterations
-    max_iter, max_seconds : budgets; the time limit counts wall-clock time
+    tol : float, default=1e-6
+        Relative residual ``||A(x) - y|| / ||y||`` to reach.
+    xtol : float, optional
+        Relative change between iterates below which they count as converged, multiplied by the
+        step size where that is below 1; ``tol / 100`` by default.
+    truth_tol : float, optional
+        True relative error to reach (the paper's ``err``), where a truth is given.
+    min_delta : float, default=1e-6
+        A run has stalled if the best loss fell by less than this fraction over the last
+        `patience` iterations.
+    patience : int, default=50
+        See `min_delta`.
+    max_iter : int, default=500
+        Maximum number of iterations.
+    time_limit : float, optional
+        Maximum wall-clock time in seconds.
     """
 
     tol: float = 1e-6
-    tol_change: float | None = None
-    tol_error: float | None = None
-    stall: float = 1e-6
+    xtol: float | None = None
+    truth_tol: float | None = None
+    min_delta: float = 1e-6
     patience: int = 50
     max_iter: int = 500
-    max_seconds: float | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tol", "tol_change", "tol_error", "stall", "max_seconds"):
+        for name in ("tol", "xtol", "truth_tol", "min_delta", "time_limit"):
             value = getattr(self, name)
-            optional = name not in ("tol", "stall")
+            optional = name not in ("tol", "min_delta")
             if value is None and optional:
                 continue
             if not isinstance(value, int | float | np.number) or not value >= 0:
@@ -55,7 +64,7 @@ class Stop:
     @property
     def change(self) -> float:
         """The tolerance on the relative change in force."""
-        return self.tol / 100 if self.tol_change is None else self.tol_change
+        return self.tol / 100 if self.xtol is None else self.xtol
 
     def check(self, rows: Sequence[Row], wall_seconds: float) -> tuple[Status, str] | None:
         """Return how the run ends after these rows, or ``None`` to go on."""
@@ -68,8 +77,8 @@ class Stop:
         if row.residual <= self.tol:
             reached = f"relative residual {row.residual:.2g} is at most {self.tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        if self.tol_error is not None and row.error <= self.tol_error:
-            reached = f"relative error {row.error:.2g} is at most {self.tol_error:.2g}"
+        if self.truth_tol is not None and row.error <= self.truth_tol:
+            reached = f"relative error {row.error:.2g} is at most {self.truth_tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
         # a short step moves little wherever it is, so it must move less to count as arrived
         allowed = self.change * min(1.0, row.step_size)
@@ -81,7 +90,7 @@ class Stop:
             return Status.STALLED, f"the loss stayed at {row.loss:.4g} {after}"
         if n_iter >= self.max_iter:
             return Status.ITERATION_LIMIT, f"relative residual {row.residual:.2g} {after}"
-        if self.max_seconds is not None and wall_seconds >= self.max_seconds:
+        if self.time_limit is not None and wall_seconds >= self.time_limit:
             return Status.TIME_LIMIT, f"relative residual {row.residual:.2g} {after}"
         return None
 
@@ -90,4 +99,4 @@ class Stop:
             return False
         recent = min(row.residual for row in rows[-self.patience :])
         before = min(row.residual for row in rows[: -self.patience])
-        return recent**2 > (1 - self.stall) * before**2
+        return recent**2 > (1 - self.min_delta) * before**2

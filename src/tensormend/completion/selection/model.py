@@ -72,7 +72,7 @@ def choose_model(
     method: Literal["auto", "shrink", "rank"] = "auto",
     center: Literal["auto"] | bool | Sequence[int] = "auto",
     holdout: float = 0.1,
-    max_seconds: float = math.inf,
+    time_limit: float = math.inf,
     rng: np.random.Generator | int | None = None,
     threads: int | None = None,
     watch: Watch | None = None,
@@ -101,7 +101,7 @@ def choose_model(
     center : modes to take effects out of, ``True`` for all, ``()`` for the grand mean alone,
         ``False`` for nothing; ``"auto"`` is the rule above
     holdout : share of the entries to hold out
-    max_seconds : the search ends by then with the best model so far
+    time_limit : the search ends by then with the best model so far
     watch : is told of every iteration and trial, and may end the search
     journal : remembers what was done
     """
@@ -127,7 +127,7 @@ def choose_model(
         folds,
         pattern,
         preprocessing,
-        time.perf_counter() + max_seconds,
+        time.perf_counter() + time_limit,
         threads,
         Watch() if watch is None else watch,
         Journal() if journal is None else journal,

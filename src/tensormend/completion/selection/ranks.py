@@ -26,7 +26,7 @@ from tensormend.recovery.init import corrected_start
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.solvers import RGN
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["best_rank", "may_be_exact"]
 
@@ -63,7 +63,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
     problem = Problem(operator, kept.values, ones)
 
     def fit(rank: tuple[int, ...], start: Tucker | None) -> Found:
-        stop = Stop(tol=1e-10, max_iter=RANK_ITERATIONS, max_seconds=search.seconds_left)
+        stop = StoppingCriteria(tol=1e-10, max_iter=RANK_ITERATIONS, time_limit=search.seconds_left)
         wide, note = problem.with_rank(rank), f"rank {rank}"
         part = search.journal.part(note)
         arrays = part.outcome()

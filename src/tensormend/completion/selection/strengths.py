@@ -27,7 +27,7 @@ from tensormend.core.tucker import Tucker
 from tensormend.operators import Masked
 from tensormend.recovery.loop import Progress, solve
 from tensormend.recovery.solvers import Shrink
-from tensormend.recovery.stopping import Stop
+from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["LAST", "PLAIN", "best_strength", "tune_balance"]
 
@@ -144,7 +144,7 @@ def _refit(
     if arrays is not None:
         return Tucker.from_arrays(arrays)
     limit = search.seconds_left
-    stop = Stop(tol=0, tol_change=0, patience=solver.rounds + 1, max_seconds=limit)
+    stop = StoppingCriteria(tol=0, xtol=0, patience=solver.rounds + 1, time_limit=limit)
     callback = search.looks_on("balance", note)
     x = solve(setup.problem, solver, x, stop=stop, callback=callback).x
     if not search.is_late:
@@ -249,7 +249,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
         return math.sqrt(square) / size if size else math.nan
 
     if not run.is_over:
-        stop = Stop(tol=0, tol_change=0, patience=solver.n_path + 1, max_iter=solver.n_path)
+        stop = StoppingCriteria(tol=0, xtol=0, patience=solver.n_path + 1, max_iter=solver.n_path)
         checkpoint = part.checkpoint(run.as_arrays)
         result = solve(
             setup.problem,

@@ -43,11 +43,11 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
         shape=given.shape,
         method=method,
         max_iter=MAX_ITER,
-        max_seconds=course.budget,
+        time_limit=course.budget,
         **options,
     )
     if "errors" not in memory:
-        seen = call(truth=given.truth, tol=course.accuracy * 1e-3, tol_error=course.accuracy)
+        seen = call(truth=given.truth, tol=course.accuracy * 1e-3, truth_tol=course.accuracy)
         errors = [float(error) for error in seen.trace.error]
         memory.update(errors=errors, seconds=list(seen.trace.seconds))
         memory["tol"] = max(seen.trace[-1].residual, LOOSEST * course.accuracy) * (1 + 1e-9)

@@ -73,8 +73,8 @@ def run(settings: Settings) -> dict[str, Any]:
             step=step,
             truth=truth,
             tol=0,
-            tol_change=0,
-            tol_error=ROUNDING,
+            xtol=0,
+            truth_tol=ROUNDING,
             max_iter=settings["max_iter"],
         ).trace
     needed = sufficient_isometry(step, rank, kappa, order)

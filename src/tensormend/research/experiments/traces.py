@@ -106,14 +106,14 @@ def _run_kernels(
     truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
 ) -> dict[str, list[float]]:
     max_iter = settings["max_iter"]
-    rules: dict[str, Any] = {"tol": 0, "tol_change": 0, "stall": 0, "patience": max_iter + 1}
+    rules: dict[str, Any] = {"tol": 0, "xtol": 0, "min_delta": 0, "patience": max_iter + 1}
     trace = recover(
         operator,
         y,
         truth.rank,
         method=settings["method"],
         truth=truth,
-        tol_error=settings["tol"],
+        truth_tol=settings["tol"],
         max_iter=max_iter,
         **rules,
         **options,
