@@ -142,7 +142,7 @@ def box(x: float, y: float, width: float, height: float, kind: str, *lines: str)
 
 STATIONS = {
     "data.formats": (("load",), 1, 0),
-    "data.observations": (("read_known", "Known"), 2, 0),
+    "data.observations": (("as_observations", "Observations"), 2, 0),
     "completion.cost": (("check_cost",), 3, 0),
     "completion.validation": (("find_pattern", "draw_folds"), 3, 1),
     "completion.preprocessing": (("Preprocessing",), 2, 1),

@@ -14,8 +14,9 @@ import pytest
 import tensormend as tm
 from cases import decaying
 from tensormend.completion import chosen
-from tensormend.completion.selection import Entries, choose_model, generous_rank, strengths
+from tensormend.completion.selection import choose_model, generous_rank, strengths
 from tensormend.core import kernels
+from tensormend.data.observations import Observations
 from tensormend.errors import DataWarning, InputError
 
 pytestmark = pytest.mark.numerical
@@ -276,7 +277,7 @@ def test_generous_ranks_exist() -> None:
 def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     x = decaying((20, 21, 22)) + 0.1 * np.random.default_rng(3).standard_normal((20, 21, 22))
     known = np.random.default_rng(0).random(x.shape) < 0.3
-    entries = Entries(np.argwhere(known), x[known], x.shape)
+    entries = Observations(np.argwhere(known), x[known], x.shape)
     dense = choose_model(entries, rng=0)
     monkeypatch.setattr("tensormend.completion.selection.problem.DENSE_BYTES", 0)
     sparse = choose_model(entries, rng=0)

@@ -29,7 +29,7 @@ from kinds import (
 )
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.result import Completion, Judged
-from tensormend.data.observations import Known, read_known
+from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError, MemoryLimitError
 from tensormend.recovery.result import Status, Trace
 
@@ -39,7 +39,7 @@ LABELLED = [name for name in KINDS if "Array" in name or "Series" in name or "Fr
 LABELLED.remove("Series with indices")
 
 
-def pretend(known: Known, x: tm.Tucker) -> Completion:
+def pretend(known: Observations, x: tm.Tucker) -> Completion:
     """Return the outcome of a run that ended at a given model."""
     result = tm.Result(x.astype(known.values.dtype), Status.CONVERGED, "", 0, 0.0, 0.0, Trace(), "")
     return Completion.from_result(
@@ -53,8 +53,8 @@ def pretend(known: Known, x: tm.Tucker) -> Completion:
 def relabelled(name: str) -> tuple[Completion, Any]:
     """Return a completion by a model that is not the truth, and its data as they must be."""
     case = KINDS[name]
-    known = read_known(**case.given())
-    whole = case.back(known.kind.wrap(np.arange(336.0).reshape(SHAPE), [slice(None)] * 3))
+    known = as_observations(**case.given())
+    whole = case.back(known.container.wrap(np.arange(336.0).reshape(SHAPE), [slice(None)] * 3))
     order = np.argsort(whole, axis=None)  # where each place of the case is in the tensor
     tensor = case.truth.ravel()[order].reshape(SHAPE)
     mask = KNOWN.ravel()[order].reshape(SHAPE)
@@ -143,21 +143,21 @@ def test_factors_have_the_labels_of_their_mode(name: str) -> None:
 
 
 def test_factors_of_each_labelled_kind() -> None:
-    city, day, band = pretend(read_known(make_dataarray()), OTHER).factors
+    city, day, band = pretend(as_observations(make_dataarray()), OTHER).factors
     assert city.dims == ("city", "component")
     assert city.coords["city"].values.tolist() == CITIES
     assert city.coords["run"] == 7
     assert day.sel(day="2020-01-31").dims == ("component",)
     assert list(band.coords) == ["wavelength", "run"]
     for data in (make_series(), make_frame().drop(columns="note")):
-        city, day, level = pretend(read_known(data), OTHER).factors
+        city, day, level = pretend(as_observations(data), OTHER).factors
         assert city.index.tolist() == sorted(CITIES)
         assert (city.index.name, city.columns.name) == ("city", "component")
         assert day.index.equals(DAYS)
         assert level.index.equals(LEVELS)
     components = xr.DataArray(np.ones((2, 3)), dims=["component", "x"])
     small = tm.thosvd(np.ones((2, 3)), 1)
-    factor = pretend(read_known(components), small).factors[0]
+    factor = pretend(as_observations(components), small).factors[0]
     assert factor.dims == ("component", "component_of")
 
 
@@ -167,7 +167,7 @@ def test_factors_of_each_labelled_kind() -> None:
 def test_a_dataarray_keeps_all_but_its_encoding() -> None:
     data = make_dataarray()
     data.encoding = {"dtype": "int16", "scale_factor": 0.1}
-    out = pretend(read_known(data), OTHER).data
+    out = pretend(as_observations(data), OTHER).data
     filled = data.where(KNOWN, OTHER.dense())
     xr.testing.assert_allclose(out, filled)
     xr.testing.assert_identical(out.coords.to_dataset(), data.coords.to_dataset())
@@ -179,7 +179,7 @@ def test_a_dataarray_keeps_all_but_its_encoding() -> None:
 
 def test_a_dataarray_with_a_stacked_mode() -> None:
     data = make_dataarray().stack(where=["city", "band"])
-    completion = pretend(read_known(data), tm.thosvd(np.ones((7, 48)), 1))
+    completion = pretend(as_observations(data), tm.thosvd(np.ones((7, 48)), 1))
     assert completion.data.indexes["where"].equals(data.indexes["where"])
     expected = completion.data.sel(where=("B", 3))
     part = completion.sel(where=[("B", 3)]).squeeze("where")
@@ -188,7 +188,7 @@ def test_a_dataarray_with_a_stacked_mode() -> None:
 
 
 def test_a_series_comes_back_over_the_product_of_its_levels() -> None:
-    out = pretend(read_known(make_series()), OTHER).data
+    out = pretend(as_observations(make_series()), OTHER).data
     assert out.name == "flux"
     expected = pd.MultiIndex.from_product(
         [sorted(CITIES), DAYS, LEVELS], names=["city", "day", "level"]
@@ -197,13 +197,13 @@ def test_a_series_comes_back_over_the_product_of_its_levels() -> None:
     given = make_series()
     pd.testing.assert_series_equal(out.loc[given.index], given)
     unnamed = make_series([None, "day", None]).rename(None)
-    out = pretend(read_known(unnamed), OTHER).data
+    out = pretend(as_observations(unnamed), OTHER).data
     assert (list(out.index.names), out.name) == ([None, "day", None], None)
 
 
 def test_a_table_comes_back_with_its_columns() -> None:
     given = make_frame()
-    out = pretend(read_known(given, **TABLE), OTHER).data
+    out = pretend(as_observations(given, **TABLE), OTHER).data
     assert list(out.columns) == ["city", "day", "level", "flux"]
     assert len(out) == np.prod(SHAPE)
     pd.testing.assert_series_equal(out.dtypes, given.drop(columns="note").dtypes)
@@ -234,8 +234,8 @@ def test_labels_of_every_type_come_back(labels: Any) -> None:
     series = pd.Series(np.arange(6.0), index=index, name="v")
     frame = pd.DataFrame({"x": np.repeat(labels, 3), "y": [*"abc"] * 2, "v": np.arange(6.0)})
     model = tm.thosvd(np.ones((2, 3)), 1)
-    pd.testing.assert_series_equal(pretend(read_known(series), model).data, series)
-    completion = pretend(read_known(frame), model)
+    pd.testing.assert_series_equal(pretend(as_observations(series), model).data, series)
+    completion = pretend(as_observations(frame), model)
     pd.testing.assert_frame_equal(completion.data, frame)
     assert completion.sel(x=labels[1], y="b")["v"].tolist() == [4.0]
 
@@ -245,7 +245,7 @@ def test_a_masked_array_has_nothing_masked() -> None:
         np.ma.MaskedArray(TRUTH, mask=~KNOWN, fill_value=-9),
         np.ma.MaskedArray(TRUTH.astype(int), mask=~KNOWN, fill_value=-9),
     ):
-        out = pretend(read_known(data), OTHER).data
+        out = pretend(as_observations(data), OTHER).data
         assert not np.ma.getmaskarray(out).any()
         assert out.fill_value == -9
 
@@ -254,12 +254,12 @@ def test_a_sparse_array_stores_every_entry() -> None:
     stored = TRUTH[KNOWN].copy()
     stored[:5] = 0  # known to be zero
     data = sparse.COO(PLACES.T, stored, shape=SHAPE)
-    completion = pretend(read_known(data), OTHER)
+    completion = pretend(as_observations(data), OTHER)
     assert completion.data.nnz == np.prod(SHAPE)
     assert completion.data.fill_value == 0
     np.testing.assert_array_equal(completion.data.todense()[KNOWN], stored)
     around = sparse.COO.from_numpy(np.where(KNOWN, TRUTH, np.nan), fill_value=np.nan)
-    assert np.isnan(pretend(read_known(around), OTHER).data.fill_value)
+    assert np.isnan(pretend(as_observations(around), OTHER).data.fill_value)
 
 
 def test_held_out_entries_are_observed_ones() -> None:
@@ -287,7 +287,7 @@ def test_held_out_entries_are_observed_ones() -> None:
     ],
 )
 def test_sel_of_a_dataarray_is_that_of_the_whole(labels: Any, keep_observed: bool) -> None:
-    completion = pretend(read_known(make_dataarray()), OTHER)
+    completion = pretend(as_observations(make_dataarray()), OTHER)
     whole = completion.data if keep_observed else completion.model
     part = completion.sel(keep_observed=keep_observed, **labels)
     xr.testing.assert_allclose(part, whole.sel(labels))
@@ -313,7 +313,7 @@ def test_sel_of_a_dataarray_is_that_of_the_whole(labels: Any, keep_observed: boo
     ],
 )
 def test_sel_of_a_series_is_that_of_the_whole(labels: Any, key: Any, keep_observed: bool) -> None:
-    completion = pretend(read_known(make_series()), OTHER)
+    completion = pretend(as_observations(make_series()), OTHER)
     whole = completion.data if keep_observed else completion.model
     part = completion.sel(labels, keep_observed=keep_observed)
     expected = whole.loc[(*key, *(slice(None),) * (3 - len(key)))]
@@ -324,7 +324,7 @@ def test_sel_of_a_series_is_that_of_the_whole(labels: Any, key: Any, keep_observ
 
 
 def test_sel_of_a_table_gives_its_rows() -> None:
-    completion = pretend(read_known(make_frame(), **TABLE), OTHER)
+    completion = pretend(as_observations(make_frame(), **TABLE), OTHER)
     out = completion.data
     part = completion.sel(city="D", day=slice("2020-01-30", "2020-02-01"), level=["p", "k"])
     wanted = (out["city"] == "D") & out["day"].between("2020-01-30", "2020-02-01")
@@ -334,15 +334,15 @@ def test_sel_of_a_table_gives_its_rows() -> None:
 
 
 def test_sel_of_unnamed_levels_and_odd_names() -> None:
-    completion = pretend(read_known(make_series([None, "day", None])), OTHER)
+    completion = pretend(as_observations(make_series([None, "day", None])), OTHER)
     assert completion.sel(level_0="D", level_2="p").index.equals(DAYS)
-    odd = pretend(read_known(make_series([("a", 1), 5, "keep_observed"])), OTHER)
+    odd = pretend(as_observations(make_series([("a", 1), 5, "keep_observed"])), OTHER)
     assert odd.sel({("a", 1): "D", "keep_observed": "p"}).index.name == 5
 
 
 def test_an_empty_selection() -> None:
     for data in (make_dataarray(), make_series(), make_frame().drop(columns="note")):
-        part = pretend(read_known(data), OTHER).sel(day=slice("2030", None))
+        part = pretend(as_observations(data), OTHER).sel(day=slice("2030", None))
         assert np.size(part) == 0
         assert type(part) is type(data)
 
@@ -354,7 +354,7 @@ def test_an_empty_selection() -> None:
 def test_sel_needs_labels(name: str) -> None:
     completion, _ = relabelled(name)
     with pytest.raises(
-        InputError, match=f"sel takes labels, which {completion.known.kind.words} d"
+        InputError, match=f"sel takes labels, which {completion.known.container.words} d"
     ):
         completion.sel(city="D")
 
@@ -371,13 +371,13 @@ def test_sel_needs_labels(name: str) -> None:
     ],
 )
 def test_sel_refuses_what_is_not_there(make: Any, labels: Any, message: str) -> None:
-    completion = pretend(read_known(make()), OTHER)
+    completion = pretend(as_observations(make()), OTHER)
     with pytest.raises(InputError, match=message):
         completion.sel(labels)
 
 
 def test_sel_refuses_labels_in_a_square_and_places_out_of_range() -> None:
-    completion = pretend(read_known(make_dataarray()), OTHER)
+    completion = pretend(as_observations(make_dataarray()), OTHER)
     with pytest.raises(InputError, match="an array of 2 dimensions for mode 'city'; flatten it"):
         completion.sel(city=xr.DataArray([["A", "B"]]))
     with pytest.raises(InputError, match="that mode 'band' has, which begin with 0, got 8"):
@@ -399,7 +399,7 @@ def test_what_is_too_large_is_refused_and_can_be_had_in_parts() -> None:
     rng = np.random.default_rng(0)
     x = tm.simulate.random_tucker(shape, 2, rng=0)
     places = np.stack([rng.integers(0, n, 1000) for n in shape], axis=1)
-    completion = pretend(Known(places, np.ones(1000), shape), x)
+    completion = pretend(Observations(places, np.ones(1000), shape), x)
     for name in ("data", "model"):
         with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
             getattr(completion, name)

@@ -106,7 +106,7 @@ def test_missing_values(path: Places) -> None:
     with pytest.raises(FileError, match=r"other than the missing value 0"):
         tm.load(path(".npy"), missing=0)
     tm.save(path(".npy"), np.full((2, 2), np.nan), overwrite=True)
-    with pytest.raises(FileError, match=r"at least one known entry, found none"):
+    with pytest.raises(FileError, match=r"at least one observed entry, found none"):
         tm.load(path(".npy"))
 
 
@@ -119,7 +119,7 @@ def test_masks(path: Places) -> None:
     by_rows = tm.load(path(".npy"), mask=path(".h5"))
     np.testing.assert_array_equal(by_rows.known[..., 3], [[1, 0, 0], [1, 0, 0]])  # type: ignore[index]
     tm.save(path(".nii"), np.zeros((2, 3, 4), np.uint8))
-    with pytest.raises(FileError, match=r"known entry that the mask .*a.nii shows, found none"):
+    with pytest.raises(FileError, match=r"observed entry that the mask .*a.nii shows, found none"):
         tm.load(path(".npy"), mask=path(".nii"))
     tm.save(path(".mat"), np.ones((3, 4)))
     with pytest.raises(FileError, match=r"the mask .*a.mat must be .*\(2, 3, 4\).* got \(3, 4\)"):

@@ -172,7 +172,7 @@ def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"data": np.full(SHAPE, np.nan)}, "at least one known entry"),
+        ({"data": np.full(SHAPE, np.nan)}, "at least one observed entry"),
         ({"data": np.where(KNOWN, DENSE, np.inf)}, r"must be finite, got \d+ NaN or infinite"),
         ({"data": np.where(KNOWN, DENSE, np.nan), "mask": np.ones(SHAPE, bool)}, "must be finite"),
         ({"data": np.zeros(SHAPE)}, "at least one nonzero value"),

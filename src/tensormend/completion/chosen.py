@@ -16,7 +16,6 @@ from tensormend.completion.selection import (
     DENSE_COPIES,
     PLAIN,
     Choice,
-    Entries,
     generous_rank,
     iteration_seconds,
     make_problem,
@@ -24,7 +23,7 @@ from tensormend.completion.selection import (
 )
 from tensormend.completion.validation import MAX_FOLDS
 from tensormend.core.tucker import Tucker
-from tensormend.data.observations import Kind, Known
+from tensormend.data.observations import Container, Observations
 from tensormend.errors import InputError
 from tensormend.recovery.entry import recover, warn_about_unseen
 from tensormend.recovery.loop import solve
@@ -41,7 +40,7 @@ FOLD_BYTES = 40  # of an entry, in the set-up of a fold
 SEARCHES = ("auto", "shrink", "rank")
 
 
-def search_cost(known: Known, threads: int | None) -> Cost:
+def search_cost(known: Observations, threads: int | None) -> Cost:
     """Cost of the path of shrinkage, which takes more than ranks do."""
     size, dtype = len(known.values), known.values.dtype
     is_dense = works_densely(known.shape, size, dtype)
@@ -96,7 +95,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         result, freedom = _nothing_to_fit(choice.x), 0.0
     elif trial.method == "shrink":
         result, freedom = _fit_shrunken(
-            run, choice, Entries(known.indices, values, known.shape), limit
+            run, choice, Observations(known.indices, values, known.shape), limit
         )
     else:
         sampling = KnownSampling(known, known.indices, dtype=values.dtype, threads=run.threads)
@@ -125,7 +124,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
             result,
             seconds=time.perf_counter() - run.watch.started,
             notes=tuple(
-                dict.fromkeys((_describe(choice, known.kind), *choice.notes, *result.notes))
+                dict.fromkeys((_describe(choice, known.container), *choice.notes, *result.notes))
             ),
         ),
         known=known,
@@ -136,12 +135,16 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
     )
 
 
-def _fit_shrunken(run: Run, choice: Choice, entries: Entries, limit: float) -> tuple[Result, float]:
+def _fit_shrunken(
+    run: Run, choice: Choice, entries: Observations, limit: float
+) -> tuple[Result, float]:
     """Shrink once more with all entries; return the fit and its degrees of freedom."""
     trial = choice.trial
     counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
     unseen = [np.flatnonzero(count == 0) for count in counts]
-    warn_about_unseen(entries.shape, unseen, run.known.kind.describe, "little more than a mean")
+    warn_about_unseen(
+        entries.shape, unseen, run.known.container.describe, "little more than a mean"
+    )
     problem = make_problem(entries, run.threads)
     solver = replace(
         PLAIN,
@@ -188,7 +191,7 @@ def _nothing_to_fit(x: Tucker) -> Result:
     return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, Trace((row,)), "shrink")
 
 
-def _describe(choice: Choice, kind: Kind) -> str:
+def _describe(choice: Choice, kind: Container) -> str:
     """Say what was chosen, in a sentence."""
     trial, pattern = choice.trial, choice.pattern
     if trial.method == "rank":

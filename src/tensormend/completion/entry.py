@@ -19,10 +19,10 @@ from tensormend.completion.journal import Journal
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.result import Completion
 from tensormend.completion.run import Run, sign
-from tensormend.completion.selection import Entries, Moment, Watch, choose_model
+from tensormend.completion.selection import Moment, Watch, choose_model
 from tensormend.core.algebra import as_rank
 from tensormend.core.fibres import check_indices
-from tensormend.data.observations import read_known
+from tensormend.data.observations import Observations, as_observations
 from tensormend.recovery.entry import recover
 
 __all__ = ["complete", "estimate"]
@@ -120,7 +120,7 @@ def complete(
     unknown = sorted(set(options) - RECOVER_OPTIONS)
     if unknown:
         raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
-    known = read_known(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
+    known = as_observations(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
     preprocessing = Preprocessing(log=log, scale=scale, clip=clip)
     watch = Watch(progress, started=clock)
 
@@ -136,7 +136,7 @@ def complete(
         places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
         with journal:
             choice = choose_model(
-                Entries(places, known.values, known.shape),
+                Observations(places, known.values, known.shape),
                 preprocessing=preprocessing,
                 method=method,
                 center=center,
@@ -189,7 +189,7 @@ def estimate(
     >>> bool(2**20 < cost.bytes < 2**28), bool(0 < cost.seconds < 60)
     (True, True)
     """
-    known = read_known(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
+    known = as_observations(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
     if isinstance(rank, str):
         check_search(rank, method, None, None, {})
         return search_cost(known, threads)

@@ -13,7 +13,7 @@ from tensormend.completion.run import KnownSampling, Run
 from tensormend.completion.validation import Fold, draw_folds
 from tensormend.core.algebra import Array
 from tensormend.core.fibres import Fibres, check_indices
-from tensormend.data.observations import Known
+from tensormend.data.observations import Observations
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.operators import Sampling
 from tensormend.recovery.entry import recover
@@ -23,7 +23,7 @@ __all__ = ["fit_rank", "rank_cost"]
 N_JUDGED = 20_000  # entries that tell the error of a fit well enough
 
 
-def rank_cost(known: Known, rank: tuple[int, ...], method: Any, threads: int | None) -> Cost:
+def rank_cost(known: Observations, rank: tuple[int, ...], method: Any, threads: int | None) -> Cost:
     """Estimate the cost of a fit of given rank."""
     name = method if isinstance(method, str) else getattr(method, "name", "auto")
     size, dtype = len(known.values), known.values.dtype
@@ -84,7 +84,7 @@ def _fit_preprocessing(run: Run, places: Array, values: Array) -> Fitted:
 
 
 def _held_out(
-    known: Known, others: tuple[Array, Array] | None, fitted: Fitted, kind: dict[str, Any]
+    known: Observations, others: tuple[Array, Array] | None, fitted: Fitted, kind: dict[str, Any]
 ) -> tuple[Sampling, Array] | None:
     """Return the held-out entries as an operator and values, where there are any."""
     if others is None:
@@ -101,7 +101,7 @@ def _sample(size: int, rng: np.random.Generator) -> Array:
     return edges[:-1] + (rng.random(n_parts) * np.diff(edges)).astype(np.int64)
 
 
-def _warn_about_overlap(known: Known, held: Array) -> None:
+def _warn_about_overlap(known: Observations, held: Array) -> None:
     repeated = int(np.sum(known.find(held) >= 0))
     if repeated:
         warn_user(
@@ -111,7 +111,7 @@ def _warn_about_overlap(known: Known, held: Array) -> None:
         )
 
 
-def _choose_holdout(known: Known, share: Any, rng: np.random.Generator) -> Fold:
+def _choose_holdout(known: Observations, share: Any, rng: np.random.Generator) -> Fold:
     """Hold out a share of the entries, as the holes are."""
     size = len(known.values)
     is_share = isinstance(share, float | np.floating) and 0 < share < 1

@@ -17,7 +17,7 @@ from tensormend.completion.trust.coverage import ModeCoverage, measure_coverage
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
 from tensormend.core.algebra import as_rank
 from tensormend.core.tucker import degrees_of_freedom
-from tensormend.data.observations import Known, read_known
+from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError
 from tensormend.recovery.result import Status
 
@@ -146,7 +146,7 @@ def inspect(
     """
     if not seconds >= 0:
         raise InputError(f"seconds must be 0 or more, got {seconds}")
-    known = read_known(data, **where)
+    known = as_observations(data, **where)
     coverage = measure_coverage(known.indices, known.shape)
     clock = time.perf_counter()
     ranks = list(_carried(known))
@@ -168,11 +168,11 @@ def inspect(
     )
 
 
-def _describe_mode(known: Known, k: int, mode: ModeCoverage) -> Mode:
-    name, unseen = known.kind.describe(k, mode.unseen[:N_SHOWN].tolist())
+def _describe_mode(known: Observations, k: int, mode: ModeCoverage) -> Mode:
+    name, unseen = known.container.describe(k, mode.unseen[:N_SHOWN].tolist())
     more = ", ..." if len(mode.unseen) > N_SHOWN else ""
     return Mode(
-        name=str(getattr(known.kind, "names", {k: name})[k]),
+        name=str(getattr(known.container, "names", {k: name})[k]),
         size=known.shape[k],
         least=float(mode.share.min()),
         most=float(mode.share.max()),
@@ -182,13 +182,13 @@ def _describe_mode(known: Known, k: int, mode: ModeCoverage) -> Mode:
     )
 
 
-def _measure(known: Known) -> Values:
+def _measure(known: Observations) -> Values:
     values = np.abs(known.values) if known.values.dtype.kind == "c" else known.values
     numbers = (values.min(), values.mean(dtype=float), values.max(), values.std(dtype=float))
     return Values(*map(float, numbers))
 
 
-def _carried(known: Known) -> Iterator[RankTrial]:
+def _carried(known: Observations) -> Iterator[RankTrial]:
     """Yield the ranks for which there are entries enough, ever larger ones."""
     before: tuple[int, ...] = ()
     for r in RANKS:
@@ -209,7 +209,7 @@ def _level(r: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _try_ranks(
-    known: Known,
+    known: Observations,
     ranks: Sequence[RankTrial],
     deadline: float,
     threads: int | None,

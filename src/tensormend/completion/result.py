@@ -16,7 +16,7 @@ from tensormend.completion.trust import Trust, judge
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
 from tensormend.core.fibres import check_indices
 from tensormend.core.tucker import expand_key
-from tensormend.data.observations import Keys, Known
+from tensormend.data.observations import Keys, Observations
 from tensormend.recovery.result import Result
 
 __all__ = ["Completion", "Judged"]
@@ -83,7 +83,7 @@ class Completion(Result):
     (True, True)
     """
 
-    known: Known = field(kw_only=True)
+    known: Observations = field(kw_only=True)
     fitted: Fitted = field(kw_only=True)
     path: tuple[Trial, ...] = field(kw_only=True, default=())
     chosen: Trial | None = field(kw_only=True, default=None)
@@ -118,7 +118,7 @@ class Completion(Result):
             seen=judged.seen,
             shrunken=judged.shrunken,
             refitted=judged.seen or judged.predicted is not None,
-            names=[known.kind.describe(k, ())[0] for k in range(len(known.shape))],
+            names=[known.container.describe(k, ())[0] for k in range(len(known.shape))],
         )
 
     # the whole
@@ -183,7 +183,7 @@ class Completion(Result):
         A DataArray; a Series, without the levels for which one label was given; or rows of a
         DataFrame.
         """
-        keys = self.known.kind.find(dict(chain((labels or {}).items(), by_name.items())))
+        keys = self.known.container.find(dict(chain((labels or {}).items(), by_name.items())))
         return self._wrapped(keys, keep_observed, DEFAULT_MEMORY_LIMIT, "the selection")
 
     # the model
@@ -196,7 +196,7 @@ class Completion(Result):
     @cached_property
     def factors(self) -> tuple[Any, ...]:
         """One factor matrix per mode, its rows labelled where the data are."""
-        wrap = self.known.kind.wrap_factor
+        wrap = self.known.container.wrap_factor
         return tuple(wrap(k, u) for k, u in enumerate(self.x.factors))
 
     def _values(self, places: Array) -> Array:
@@ -227,7 +227,7 @@ class Completion(Result):
     def _wrapped(
         self, keys: Keys, keep_observed: bool, memory_limit: float | None, what: str
     ) -> Any:
-        kind = self.known.kind
+        kind = self.known.container
         entry = f"V{kind.entry_bytes(self.x.dtype, self.x.ndim)}"  # bytes, as NumPy names them
         check_memory(self._sizes(keys), entry, memory_limit, what)
         return kind.wrap(self._part(keys, keep_observed=keep_observed), keys)

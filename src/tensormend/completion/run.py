@@ -13,7 +13,7 @@ from tensormend.completion.journal import Part
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.selection import Watch
 from tensormend.core.algebra import Array
-from tensormend.data.observations import Known
+from tensormend.data.observations import Observations
 from tensormend.operators import Sampling
 from tensormend.recovery.loop import Callback, Progress
 
@@ -36,7 +36,7 @@ class Run:
     threads : of the kernels
     """
 
-    known: Known
+    known: Observations
     preprocessing: Preprocessing
     rng: np.random.Generator
     watch: Watch
@@ -59,7 +59,9 @@ class Run:
         return look
 
 
-def sign(known: Known, preprocessing: Preprocessing, settings: Mapping[str, Any]) -> dict[str, str]:
+def sign(
+    known: Observations, preprocessing: Preprocessing, settings: Mapping[str, Any]
+) -> dict[str, str]:
     """Describe a run by what its result depends on, by name."""
     from importlib.metadata import version  # here, because it takes long to import
 
@@ -97,9 +99,9 @@ def _digest(*arrays: Array) -> str:
 class KnownSampling(Sampling):
     """Sampling that calls modes and places by the names they have in the data."""
 
-    def __init__(self, known: Known, places: Array, **settings: Any) -> None:
+    def __init__(self, known: Observations, places: Array, **settings: Any) -> None:
         super().__init__(known.shape, places, **settings)
-        self._kind = known.kind
+        self._kind = known.container
 
     def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
         """Name a mode and some of its places, for a message."""

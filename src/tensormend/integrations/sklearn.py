@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.completion.entry import complete
 from tensormend.core.algebra import Array
-from tensormend.data.observations import Known, Labelled, read_known
+from tensormend.data.observations import Labelled, Observations, as_observations
 from tensormend.errors import InputError, MissingDependencyError
 
 try:
@@ -155,7 +155,7 @@ class TuckerCompletion(BaseEstimator):
         which entries are known, and their values, may differ.
         """
         check_is_fitted(self)
-        known, fitted = read_known(X), self.completion_
+        known, fitted = as_observations(X), self.completion_
         _refuse_other_places(known, fitted.known)
         x = fitted.x.astype(np.result_type(fitted.x.dtype, known.values.dtype))
         return replace(fitted, known=known, x=x).filled()
@@ -205,16 +205,16 @@ def _as_rng(random_state: Any) -> Any:
     return random_state
 
 
-def _refuse_other_places(new: Known, old: Known) -> None:
+def _refuse_other_places(new: Observations, old: Observations) -> None:
     """Refuse data that are not laid out as those that were fitted."""
     if new.shape != old.shape:
         raise InputError(
             f"transform takes data of the shape that was fitted, {old.shape}, got {new.shape}; fit "
             "data of another shape anew"
         )
-    if isinstance(new.kind, Labelled) and isinstance(old.kind, Labelled):
+    if isinstance(new.container, Labelled) and isinstance(old.container, Labelled):
         for k, n in enumerate(old.shape):
-            was, now = old.kind.describe(k, range(n)), new.kind.describe(k, range(n))
+            was, now = old.container.describe(k, range(n)), new.container.describe(k, range(n))
             if was != now:
                 raise InputError(
                     f"transform takes data with the labels that were fitted, got others for "

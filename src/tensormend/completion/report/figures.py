@@ -27,7 +27,7 @@ from tensormend.completion.report.modes import Mode
 from tensormend.completion.result import Completion
 from tensormend.completion.selection import Trial
 from tensormend.core.algebra import Array, matricize, svd
-from tensormend.data.observations import Known
+from tensormend.data.observations import Observations
 
 __all__ = [
     "Figure",
@@ -186,7 +186,7 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     return figures
 
 
-def _draw_pair(known: Known, modes: Sequence[Mode]) -> Figure:
+def _draw_pair(known: Observations, modes: Sequence[Mode]) -> Figure:
     """Draw the two modes over which the known entries are least evenly spread."""
     pairs = list(combinations(range(len(modes)), 2))
     found = {pair: _known_shares(known, *pair) for pair in pairs}
@@ -204,7 +204,7 @@ def _draw_pair(known: Known, modes: Sequence[Mode]) -> Figure:
     return Figure(title, draw_image(f"{title}. {caption}", x, y, shares), caption)
 
 
-def _known_shares(known: Known, row: int, column: int) -> tuple[Array, float]:
+def _known_shares(known: Observations, row: int, column: int) -> tuple[Array, float]:
     """Return the share known over two modes, and how much more it varies than by chance."""
     sizes = known.shape[row], known.shape[column]
     bins = [min(n, MAX_BINS) for n in sizes]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array
-from tensormend.data.observations import Known
+from tensormend.data.observations import Observations
 
 __all__ = ["Mode", "Tick", "nice_ticks", "read_modes", "sentence", "shorten"]
 
@@ -154,9 +154,9 @@ class Mode:
         return bool((steps > 0).all() or ((steps < 0).all() and not self._has_dates))
 
 
-def read_modes(known: Known) -> tuple[Mode, ...]:
+def read_modes(known: Observations) -> tuple[Mode, ...]:
     """Read names and labels from the kind of the data."""
-    kind, order = known.kind, len(known.shape)
+    kind, order = known.container, len(known.shape)
     names: Sequence[Hashable] = getattr(kind, "names", [f"mode {k}" for k in range(order)])
     label = getattr(kind, "label", None)
     modes = []

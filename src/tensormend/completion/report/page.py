@@ -145,7 +145,7 @@ def _join(figures: Sequence[Figure]) -> str:
 
 
 def _title(result: Completion, source: str) -> str:
-    name = getattr(result.known.kind, "name", None)
+    name = getattr(result.known.container, "name", None)
     if name not in (None, ""):
         return shorten(str(name), 80)
     return shorten(Path(source).name if source else "A completed tensor", 80)
@@ -192,7 +192,7 @@ def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
 
 def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterator[tuple[str, str]]:
     """Name what was done, with which settings."""
-    kind = result.known.kind
+    kind = result.known.container
     if source:
         yield "Source", source
     yield "Kind of data", f"{sentence(kind.words)}, computed in {result.x.dtype}"

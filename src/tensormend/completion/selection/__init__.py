@@ -3,7 +3,6 @@
 from tensormend.completion.selection.model import Choice, choose_model
 from tensormend.completion.selection.problem import (
     DENSE_COPIES,
-    Entries,
     generous_rank,
     iteration_seconds,
     make_problem,
@@ -16,7 +15,6 @@ __all__ = [
     "DENSE_COPIES",
     "PLAIN",
     "Choice",
-    "Entries",
     "Moment",
     "Trial",
     "Watch",

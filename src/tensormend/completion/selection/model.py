@@ -12,7 +12,6 @@ import numpy as np
 
 from tensormend.completion.journal import Journal
 from tensormend.completion.preprocessing import Preprocessing
-from tensormend.completion.selection.problem import Entries
 from tensormend.completion.selection.ranks import best_rank, may_be_exact
 from tensormend.completion.selection.search import Found, Search, over_folds, prepare
 from tensormend.completion.selection.strengths import best_strength, tune_balance
@@ -20,6 +19,7 @@ from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
 from tensormend.core.algebra import Array, normalize_mode
 from tensormend.core.tucker import Tucker
+from tensormend.data.observations import Observations
 from tensormend.errors import InputError
 
 __all__ = ["Choice", "choose_model"]
@@ -66,7 +66,7 @@ class Choice:
 
 
 def choose_model(
-    entries: Entries,
+    entries: Observations,
     *,
     preprocessing: Preprocessing | None = None,
     method: Literal["auto", "shrink", "rank"] = "auto",

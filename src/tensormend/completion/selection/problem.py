@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import Array
+from tensormend.data.observations import Observations
 from tensormend.operators import Masked, Operator, Sampling
 from tensormend.recovery.problem import Problem
 
 __all__ = [
     "DENSE_COPIES",
-    "Entries",
     "generous_rank",
     "iteration_seconds",
     "make_problem",
@@ -27,22 +25,6 @@ GENEROUS, CORE_SIZE = 40, 100_000  # directions of a mode, and a core, where ent
 DENSE_COPIES = 8  # arrays of the whole tensor that shrinkage works with
 DENSE_BYTES = 2**31  # for these, at most
 DENSE_RATE, SPARSE_RATE = 4e10, 2e9  # multiply-adds a second: of dense products, of a pass
-
-
-@dataclass(frozen=True, eq=False)
-class Entries:
-    """Known entries of a tensor: ``m x d`` indices, values, and the shape."""
-
-    indices: Array
-    values: Array
-    shape: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def part(self, positions: Array) -> Entries:
-        """Return some of the entries."""
-        return replace(self, indices=self.indices[positions], values=self.values[positions])
 
 
 def generous_rank(shape: Sequence[int], size: int | None = None) -> tuple[int, ...]:
@@ -84,7 +66,7 @@ def works_densely(shape: Sequence[int], size: int, dtype: np.dtype[Any]) -> bool
     return is_small and dense <= sparse
 
 
-def make_problem(entries: Entries, threads: int | None) -> Problem:
+def make_problem(entries: Observations, threads: int | None) -> Problem:
     """Return the problem that suits shrinkage, with dense products or passes over the entries.
 
     All directions where products are dense, else those of `generous_rank`.
@@ -95,7 +77,7 @@ def make_problem(entries: Entries, threads: int | None) -> Problem:
     return Problem(operator, entries.values, rank)
 
 
-def observe(entries: Entries, threads: int | None, *, is_dense: bool) -> Operator:
+def observe(entries: Observations, threads: int | None, *, is_dense: bool) -> Operator:
     """Return the operator that observes entries, by dense products or by passes over them."""
     dtype = entries.values.dtype
     if is_dense:

@@ -12,11 +12,11 @@ import numpy as np
 
 from tensormend.completion.journal import Journal
 from tensormend.completion.preprocessing import Fitted, Preprocessing
-from tensormend.completion.selection.problem import Entries
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Fold, Pattern
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
+from tensormend.data.observations import Observations
 from tensormend.operators import Operator
 from tensormend.recovery.loop import Callback
 from tensormend.recovery.problem import Problem
@@ -43,7 +43,7 @@ class SetUp:
 
     problem: Problem | None
     fitted: Fitted
-    held: Entries
+    held: Observations
     where: Operator
 
     def predict(self, x: Tucker) -> Array:
@@ -55,7 +55,7 @@ class SetUp:
 class Search:
     """What a search needs to know and what it has found."""
 
-    entries: Entries
+    entries: Observations
     folds: tuple[Fold, ...]
     pattern: Pattern
     preprocessing: Preprocessing
@@ -111,13 +111,13 @@ class Found:
 
 def prepare(
     search: Search, fold: Fold, center: tuple[int, ...] | None
-) -> tuple[Fitted, Entries, Entries]:
+) -> tuple[Fitted, Observations, Observations]:
     """Fit means to the entries that are kept; return them prepared, and those held out."""
-    kept = search.entries.part(fold.kept(len(search.entries)))
+    kept = search.entries.subset(fold.kept(len(search.entries)))
     modes = False if center is None else center
     fitted = replace(search.preprocessing, center=modes).fit(kept.indices, kept.values, kept.shape)
     prepared = replace(kept, values=fitted.apply(kept.indices, kept.values))
-    return fitted, prepared, search.entries.part(fold.held)
+    return fitted, prepared, search.entries.subset(fold.held)
 
 
 def over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
@@ -156,7 +156,7 @@ def summarize(search: Search, squares: Array, n_folds: int) -> tuple[float, floa
     return rmse, spread / (2 * rmse) if rmse > 0 else 0.0
 
 
-def zero_model(entries: Entries) -> Tucker:
+def zero_model(entries: Observations) -> Tucker:
     """Return the tensor that is zero."""
     shape, dtype = entries.shape, entries.values.dtype
     core = np.zeros((1,) * len(shape), dtype=dtype)

@@ -83,7 +83,7 @@ def find_layout(path: Path) -> Layout:
     if "\0" in text:
         raise FileError(f"{path} must be text, got bytes that are none; check the file")
     if not text.strip():
-        raise FileError(f"{path} must hold at least one known entry, found none")
+        raise FileError(f"{path} must hold at least one observed entry, found none")
     delimiter = "\t" if ".tsv" in path.name.lower()[-7:] else _find_delimiter(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     header: list[str] = []

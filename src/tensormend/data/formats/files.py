@@ -28,7 +28,7 @@ from tensormend.data.formats import (
 )
 from tensormend.data.formats.base import Format, Options, match_mask, reading, writing
 from tensormend.data.formats.pixels import is_colour
-from tensormend.data.observations import Known, TensorData
+from tensormend.data.observations import Observations, TensorData
 from tensormend.errors import FileError, InputError
 
 __all__ = ["FORMATS", "find_format", "load", "save"]
@@ -213,7 +213,7 @@ def _check_options(path: Path, form: Format, **options: Any) -> None:
 def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
     if data.n_known == 0:
         raise FileError(
-            f"{os.fspath(path)} must hold at least one known entry {what}".rstrip()
+            f"{os.fspath(path)} must hold at least one observed entry {what}".rstrip()
             + ", found none; check what stands for unknown"
         )
 
@@ -255,7 +255,7 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
         return shown
     if len(places) == 0:
         return np.zeros(len(data.values), dtype=bool)
-    return Known(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
+    return Observations(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
 
 
 def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:

@@ -86,7 +86,7 @@ def _read_text(path: Path, layout: Layout, limit: float | None) -> tuple[list[An
     except pyarrow.ArrowInvalid as error:
         raise find_fault(path, layout) or error from error
     if not table.num_rows:
-        raise FileError(f"{path} must hold at least one known entry, found none")
+        raise FileError(f"{path} must hold at least one observed entry, found none")
     table = table.unify_dictionaries()
     values = table.column(layout.value).to_numpy()
     return [table.column(name) for name in layout.modes], values
@@ -150,7 +150,7 @@ def read_parquet(path: Path, options: Options) -> TensorData:
         table = file.read(columns=chosen)
         _check_size(path, table.nbytes, options.memory_limit)
         if table.num_rows == 0:
-            raise FileError(f"{path} must hold at least one known entry, found none")
+            raise FileError(f"{path} must hold at least one observed entry, found none")
         columns = []
         for name in names:
             column = _encode(path, str(name), table.column(name), options.memory_limit)

@@ -92,7 +92,7 @@ def _read_header(path: Path, file: BinaryIO) -> Header:
             break
     counts = [len(columns) for _, columns in rows]
     if not counts:
-        raise FileError(f"{path} must hold at least one known entry, found none")
+        raise FileError(f"{path} must hold at least one observed entry, found none")
     style = "none" if sizes is None else "comment"
     n_lines, order = 0, counts[0] - 1
     if sizes is not None:

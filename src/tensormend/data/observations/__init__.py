@@ -3,8 +3,8 @@
 One file a kind of data; each library that is not always there is named in its own file.
 """
 
-from tensormend.data.observations.base import Keys, Kind, Known, Labelled
+from tensormend.data.observations.base import Container, Keys, Labelled, Observations
 from tensormend.data.observations.data import TensorData
-from tensormend.data.observations.read import read_known
+from tensormend.data.observations.read import as_observations
 
-__all__ = ["Keys", "Kind", "Known", "Labelled", "TensorData", "read_known"]
+__all__ = ["Container", "Keys", "Labelled", "Observations", "TensorData", "as_observations"]

@@ -10,14 +10,14 @@ import numpy as np
 
 from tensormend.core.algebra import Array, as_shape
 from tensormend.core.fibres import as_index_array
-from tensormend.data.observations.base import Keys, Kind, Known, as_numbers
+from tensormend.data.observations.base import Container, Keys, Observations, as_numbers
 from tensormend.errors import InputError
 
 __all__ = ["find_known", "read_array", "read_entries"]
 
 
 @dataclass(frozen=True)
-class MaskedKind(Kind):
+class MaskedArrayContainer(Container):
     """A masked array: comes back with nothing masked and its fill value."""
 
     words: ClassVar[str] = "a masked array"
@@ -28,7 +28,7 @@ class MaskedKind(Kind):
         return np.ma.MaskedArray(super().wrap(block, keys), fill_value=self.fill_value)
 
 
-def read_array(data: Any, mask: Any, shape: Sequence[int] | None) -> Known:
+def read_array(data: Any, mask: Any, shape: Sequence[int] | None) -> Observations:
     """Read an array that has NaN, a mask of its own, or a mask given."""
     array = as_numbers(data)
     if shape is not None and as_shape(shape) != array.shape:
@@ -37,8 +37,9 @@ def read_array(data: Any, mask: Any, shape: Sequence[int] | None) -> Known:
         )
     as_shape(array.shape)
     known = find_known(array, mask, data)
-    kind = MaskedKind(data.fill_value) if isinstance(data, np.ma.MaskedArray) else Kind()
-    return Known(np.argwhere(known), array[known], array.shape, kind)
+    is_masked = isinstance(data, np.ma.MaskedArray)
+    container = MaskedArrayContainer(data.fill_value) if is_masked else Container()
+    return Observations(np.argwhere(known), array[known], array.shape, container)
 
 
 def find_known(array: Array, mask: Any, data: Any) -> Array:
@@ -55,7 +56,7 @@ def find_known(array: Array, mask: Any, data: Any) -> Array:
     return ~np.isnan(array) if masked is None else ~masked
 
 
-def read_entries(data: Any, indices: Any, shape: Sequence[int] | None) -> Known:
+def read_entries(data: Any, indices: Any, shape: Sequence[int] | None) -> Observations:
     """Read values and their indices; the full array is not formed."""
     if shape is None:
         raise InputError("values with indices need the shape of the tensor; give shape=")
@@ -69,4 +70,4 @@ def read_entries(data: Any, indices: Any, shape: Sequence[int] | None) -> Known:
     if isinstance(data, np.ma.MaskedArray):
         known = ~np.ma.getmaskarray(data)
         places, values = places[known], values[known]
-    return Known(places, values, sizes)
+    return Observations(places, values, sizes)

@@ -1,10 +1,10 @@
-"""`Known`: the known entries of a tensor, and the kind of data they came in."""
+"""`Observations`: the known entries of a tensor, and the kind of data they came in."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from tensormend.core import kernels
 from tensormend.core.algebra import Array, is_inexact
 from tensormend.errors import InputError
 
-__all__ = ["Keys", "Kind", "Known", "Labelled", "as_numbers"]
+__all__ = ["Container", "Keys", "Labelled", "Observations", "as_numbers"]
 
 Keys = Sequence[int | slice | Array]
 """A selection per mode: a slice or a vector of places keeps the mode, an int drops it."""
@@ -22,7 +22,7 @@ BAD_LABEL = (KeyError, IndexError, TypeError, ValueError)  # how libraries refus
 
 
 @dataclass(frozen=True)
-class Kind:
+class Container:
     """Data without labels, put back as a NumPy array; the other kinds change what they must."""
 
     words: ClassVar[str] = "a NumPy array"
@@ -55,7 +55,7 @@ class Kind:
         return f"index {tuple(int(i) for i in place)}"
 
 
-class Labelled(Kind, ABC):
+class Labelled(Container, ABC):
     """Data whose modes have names and whose places have labels."""
 
     names: tuple[Hashable, ...]
@@ -106,44 +106,71 @@ class Labelled(Kind, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """The known entries of a tensor.
+class Observations:
+    """Observed entries of a tensor, and the kind of data that they came in.
 
-    Attributes
+    Parameters
     ----------
-    indices : ``m x d`` integers, each entry once
-    values : their values, in float32, float64, complex64 or complex128
-    shape : sizes of the modes
-    kind : the kind of data they came in
+    indices : ndarray of shape (m, d)
+        Integer indices of the observed entries, each entry once.
+    values : ndarray of shape (m,)
+        Their values, in float32, float64, complex64 or complex128.
+    shape : tuple of int
+        Shape of the tensor.
+    container : Container, default=Container()
+        Kind of data that they came in, with names and labels of the modes where it has any.
+
+    Raises
+    ------
+    InputError
+        If there is no entry, or a value is not finite.
 
     Notes
     -----
-    Indices and values that were given as such are kept and not copied.
+    Indices and values that were given as such are not copied.
 
     Examples
     --------
-    >>> known = Known(np.array([[0, 1], [1, 2]]), np.array([5.0, 7.0]), (2, 3))
-    >>> known.find(np.array([[1, 2], [0, 0]]))
+    >>> observations = Observations(np.array([[0, 1], [1, 2]]), np.array([5.0, 7.0]), (2, 3))
+    >>> observations.find(np.array([[1, 2], [0, 0]]))
     array([ 1, -1])
     """
 
     indices: Array
     values: Array
     shape: tuple[int, ...]
-    kind: Kind = field(default_factory=Kind)
+    container: Container = field(default_factory=Container)
 
     def __post_init__(self) -> None:
         if len(self.values) == 0:
-            raise InputError("data must have at least one known entry, got none")
+            raise InputError("data must have at least one observed entry, got none")
         if np.isfinite(self.values.sum()):  # without a temporary array where all is well
             return
         bad = ~np.isfinite(self.values)
         if bad.any():
-            first = self.kind.describe_entry(self.indices[int(np.argmax(bad))])
+            first = self.container.describe_entry(self.indices[int(np.argmax(bad))])
             raise InputError(
-                f"known entries must be finite, got {int(bad.sum())} NaN or infinite (first at "
-                f"{first}); mark them as unknown"
+                f"observed entries must be finite, got {int(bad.sum())} NaN or infinite (first at "
+                f"{first}); mark them as missing"
             )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def subset(self, positions: Array) -> Observations:
+        """Return the entries at some positions.
+
+        Parameters
+        ----------
+        positions : ndarray
+            Positions among the entries, or a boolean array with one element per entry.
+
+        Returns
+        -------
+        Observations
+            Those entries, in the order of ``positions``.
+        """
+        return replace(self, indices=self.indices[positions], values=self.values[positions])
 
     def find(self, places: Array) -> Array:
         """Return the row of each of ``q x d`` places among the known entries, -1 if unknown."""

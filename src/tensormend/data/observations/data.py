@@ -12,7 +12,7 @@ import numpy as np
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
 from tensormend.core.fibres import check_indices
 from tensormend.data.observations.arrays import find_known, read_entries
-from tensormend.data.observations.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
 from tensormend.errors import InputError
 
 __all__ = ["TensorData", "read_data"]
@@ -182,7 +182,7 @@ def _as_labels(labels: Array | None) -> Array | None:
 
 
 @dataclass(frozen=True, eq=False)
-class DataKind(Labelled):
+class TensorDataContainer(Labelled):
     """What a `TensorData` has beside its numbers."""
 
     words: ClassVar[str] = "a TensorData"
@@ -231,18 +231,20 @@ class DataKind(Labelled):
         return np.asarray(places[0])
 
 
-def read_data(data: TensorData, mask: Any) -> Known:
+def read_data(data: TensorData, mask: Any) -> Observations:
     """Read what was loaded from a file."""
-    kind = DataKind(data.names, data.labels, data.name, data.attributes, data.details)
+    container = TensorDataContainer(
+        data.names, data.labels, data.name, data.attributes, data.details
+    )
     if data.indices is not None:
         if mask is not None:
             raise InputError("mask goes with a whole array, got values with indices; leave it out")
         indices, values = data.entries()
         entries = read_entries(values, indices, data.shape)
-        return Known(entries.indices, entries.values, entries.shape, kind)
+        return Observations(entries.indices, entries.values, entries.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
     where = find_known(array, mask, data.values)
     if data.known is not None:
         where = where & data.known
-    return Known(np.argwhere(where), array[where], array.shape, kind)
+    return Observations(np.argwhere(where), array[where], array.shape, container)

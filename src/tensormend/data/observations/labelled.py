@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array, as_shape
 from tensormend.data.observations.arrays import find_known
-from tensormend.data.observations.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
 from tensormend.data.observations.sparse import read_coo
 from tensormend.errors import InputError, MissingDependencyError
 
@@ -20,7 +20,7 @@ Accessor = TypeVar("Accessor", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
-class DataArrayKind(Labelled):
+class DataArrayContainer(Labelled):
     """What a DataArray has beside its values: an xarray.Dataset of coordinates, names, attributes.
 
     The encoding, which says how values were packed in a file, is left behind: what is filled in
@@ -75,7 +75,7 @@ class DataArrayKind(Labelled):
         return self.coords.drop_dims(others).coords
 
 
-def read_dataarray(data: Any, mask: Any) -> Known:
+def read_dataarray(data: Any, mask: Any) -> Observations:
     """Read a DataArray with NaN where unknown, or with a mask; it may hold a sparse.COO."""
     import xarray as xr
 
@@ -84,20 +84,20 @@ def read_dataarray(data: Any, mask: Any) -> Known:
             f"of xarray's kinds data must be a DataArray, got {type(data).__name__}; take one of "
             "its variables, as in data['name']"
         )
-    kind = DataArrayKind(
+    container = DataArrayContainer(
         data.dims, data.shape, data.coords.to_dataset(), data.name, dict(data.attrs)
     )
     if type(data.data).__module__.partition(".")[0] == "sparse":
         if mask is not None:
             raise InputError("mask goes with a dense DataArray, got a sparse one; leave it out")
         inside = read_coo(data.data)
-        return Known(inside.indices, inside.values, inside.shape, kind)
+        return Observations(inside.indices, inside.values, inside.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
     if isinstance(mask, xr.DataArray):
         mask = _align(mask, data)
     known = find_known(array, mask, data)
-    return Known(np.argwhere(known), array[known], array.shape, kind)
+    return Observations(np.argwhere(known), array[known], array.shape, container)
 
 
 def _align(mask: Any, data: Any) -> Any:

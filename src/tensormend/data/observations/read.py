@@ -1,4 +1,4 @@
-"""`read_known`: one reader for every kind of data."""
+"""`as_observations`: one reader for every kind of data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tensormend.data.observations.arrays import read_array, read_entries
-from tensormend.data.observations.base import Known
+from tensormend.data.observations.base import Observations
 from tensormend.data.observations.data import TensorData, read_data
 from tensormend.data.observations.labelled import read_dataarray
 from tensormend.data.observations.sparse import read_coo
 from tensormend.data.observations.tables import read_table
 from tensormend.errors import InputError
 
-__all__ = ["read_known"]
+__all__ = ["as_observations"]
 
 ADVICE = {
     "mask": "leave unknown entries out, or make them NaN",
@@ -24,7 +24,7 @@ ADVICE = {
 }
 
 
-def read_known(
+def as_observations(
     data: Any,
     *,
     mask: Any = None,
@@ -32,7 +32,7 @@ def read_known(
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
     value: Hashable | None = None,
-) -> Known:
+) -> Observations:
     """Read what is known of a tensor from data of any accepted kind.
 
     Parameters
@@ -56,7 +56,7 @@ def read_known(
 
     Examples
     --------
-    >>> known = read_known([[1.0, float("nan")], [3.0, 4.0]])
+    >>> known = as_observations([[1.0, float("nan")], [3.0, 4.0]])
     >>> known.shape, known.values
     ((2, 2), array([1., 3., 4.]))
     """

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensormend.core.algebra import Array, as_shape
-from tensormend.data.observations.base import Keys, Kind, Known, as_numbers
+from tensormend.data.observations.base import Container, Keys, Observations, as_numbers
 from tensormend.errors import InputError
 
 __all__ = ["read_coo"]
 
 
 @dataclass(frozen=True)
-class CooKind(Kind):
+class CooContainer(Container):
     """A sparse.COO: comes back with every entry stored, and its fill value."""
 
     words: ClassVar[str] = "a sparse.COO"
@@ -40,7 +40,7 @@ class CooKind(Kind):
         return dtype.itemsize + order * np.dtype(np.intp).itemsize
 
 
-def read_coo(data: Any) -> Known:
+def read_coo(data: Any) -> Observations:
     """Read the stored entries; those that are NaN are unknown."""
     import sparse
 
@@ -57,4 +57,4 @@ def read_coo(data: Any) -> Known:
     values = as_numbers(data.data)
     known = ~np.isnan(values)
     indices = data.coords.T[known]
-    return Known(indices, values[known], as_shape(data.shape), CooKind(data.fill_value))
+    return Observations(indices, values[known], as_shape(data.shape), CooContainer(data.fill_value))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensormend.core.algebra import Array, as_shape
-from tensormend.data.observations.base import Keys, Known, Labelled, as_numbers, is_kept
+from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
 from tensormend.data.observations.columns import choose_columns, refuse_fractions, warn_wide
 from tensormend.errors import InputError
 
@@ -20,7 +20,7 @@ __all__ = ["read_table"]
 
 
 @dataclass(frozen=True, eq=False)
-class TableKind(Labelled):
+class TableContainer(Labelled):
     """Names of the modes, and the labels of each as a pandas Index."""
 
     names: tuple[Hashable, ...]
@@ -51,7 +51,7 @@ class TableKind(Labelled):
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesKind(TableKind):
+class SeriesContainer(TableContainer):
     """A Series with a MultiIndex: comes back over the full product of its levels."""
 
     words: ClassVar[str] = "a Series"
@@ -75,7 +75,7 @@ class SeriesKind(TableKind):
 
 
 @dataclass(frozen=True, eq=False)
-class FrameKind(TableKind):
+class FrameContainer(TableContainer):
     """A long DataFrame: comes back with the same columns and a row for every entry."""
 
     words: ClassVar[str] = "a DataFrame"
@@ -94,7 +94,7 @@ class FrameKind(TableKind):
         return pd.DataFrame({name: content[name] for name in self.columns})
 
 
-def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | None) -> Known:
+def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | None) -> Observations:
     """Read a Series or DataFrame; rows whose value is missing are unknown."""
     import pandas as pd
 
@@ -116,21 +116,22 @@ def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | No
             f"{type(data).__name__}; make one with data.set_index([...])['value']"
         )
     if len(data) == 0:
-        raise InputError("data must have at least one known entry, got an empty table")
+        raise InputError("data must have at least one observed entry, got an empty table")
     found = [_find_labels(key, name) for key, name in zip(keys, names, strict=True)]
     labels = tuple(index for _, index in found)
     if isinstance(data, pd.DataFrame):
         columns = tuple(name for name in data.columns if name in (*names, value))
-        kind: TableKind = FrameKind(names, labels, columns, value)
+        container: TableContainer = FrameContainer(names, labels, columns, value)
     else:
-        kind = SeriesKind(names, labels, levels, data.name)
+        container = SeriesContainer(names, labels, levels, data.name)
     indices = np.stack([codes for codes, _ in found], axis=1).astype(np.int64, copy=False)
-    _refuse_repeats(indices, kind)
+    _refuse_repeats(indices, container)
     if isinstance(data, pd.DataFrame) and modes is None:
         warn_wide(names, indices, labels)
     values = _as_values(column)
     known = ~np.isnan(values)
-    return Known(indices[known], values[known], as_shape([len(index) for index in labels]), kind)
+    shape = as_shape([len(index) for index in labels])
+    return Observations(indices[known], values[known], shape, container)
 
 
 def _choose_columns(
@@ -168,7 +169,7 @@ def _find_labels(column: Any, name: Hashable) -> tuple[Array, Any]:
     return codes, labels
 
 
-def _refuse_repeats(indices: Array, kind: TableKind) -> None:
+def _refuse_repeats(indices: Array, container: TableContainer) -> None:
     import pandas as pd
 
     repeated = pd.DataFrame(indices).duplicated().to_numpy()
@@ -176,8 +177,8 @@ def _refuse_repeats(indices: Array, kind: TableKind) -> None:
         row = int(np.argmax(repeated))
         raise InputError(
             f"every entry must be in one row, got {int(repeated.sum())} repeated (first: "
-            f"{kind.describe_entry(indices[row])} in row {row}); average the rows, for example "
-            "with groupby, or drop some"
+            f"{container.describe_entry(indices[row])} in row {row}); average the rows, "
+            "for example with groupby, or drop some"
         )
 
 

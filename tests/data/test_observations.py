@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import kinds
 import tensormend as tm
 from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH
-from tensormend.data.observations import Known, read_known
+from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import DataWarning, InputError
 
 pytestmark = pytest.mark.numerical
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.numerical
 def test_every_kind_gives_the_same_entries(name: str) -> None:
     case = KINDS[name]
     arguments = case.given()
-    known = read_known(**arguments)
+    known = as_observations(**arguments)
     assert known.shape == SHAPE
     assert known.values.dtype == case.dtype
     full = np.full(SHAPE, np.nan, dtype=known.values.dtype)
     known.put(full, [slice(None)] * 3)
     # put the entries back as they were found: labels may have been sorted
-    back = case.back(known.kind.wrap(full, [slice(None)] * 3))
+    back = case.back(known.container.wrap(full, [slice(None)] * 3))
     np.testing.assert_array_equal(back, np.where(KNOWN, case.truth, np.nan))
 
 
@@ -57,7 +57,7 @@ def test_subclasses_are_known_by_their_ancestors() -> None:
     class Radiance(xr.DataArray):  # type: ignore[misc]
         __slots__ = ()
 
-    assert read_known(Radiance(HOLED)).kind.words == "a DataArray"
+    assert as_observations(Radiance(HOLED)).container.words == "a DataArray"
 
 
 # labels
@@ -68,11 +68,11 @@ def test_labels_are_sorted_as_pandas_does() -> None:
         {"word": ["b", "a", "b"], "number": [10, 9, -1], "when": [3, 1, 2], "v": [1.0, 2.0, 3.0]}
     )
     frame["when"] = pd.to_datetime(frame["when"], unit="D", utc=True)
-    known = read_known(frame)
+    known = as_observations(frame)
     assert known.shape == (2, 3, 3)
     assert known.indices.tolist() == [[1, 2, 2], [0, 1, 0], [1, 0, 1]]
-    assert known.kind.describe(1, [0, 2]) == ("mode 'number'", "-1, 10")
-    assert known.kind.describe_entry([0, 1, 0]) == (
+    assert known.container.describe(1, [0, 2]) == ("mode 'number'", "-1, 10")
+    assert known.container.describe_entry([0, 1, 0]) == (
         "word=a, number=9, when=1970-01-02 00:00:00+00:00"
     )
 
@@ -82,12 +82,12 @@ def test_labels_without_observation() -> None:
     that were filtered out do not."""
     words = pd.Categorical(["x", "z", "x"], categories=["z", "y", "x"])
     frame = pd.DataFrame({"word": words, "number": [1, 2, 3], "v": [1.0, 2.0, np.nan]})
-    known = read_known(frame)
+    known = as_observations(frame)
     assert known.shape == (3, 3)
     assert known.indices.tolist() == [[2, 0], [0, 1]]
     series = frame.set_index(["word", "number"])["v"]
-    assert read_known(series).shape == (3, 3)
-    assert read_known(series[series > 1]).shape == (3, 1)
+    assert as_observations(series).shape == (3, 3)
+    assert as_observations(series[series > 1]).shape == (3, 1)
 
 
 def test_empty_slices_are_named_by_their_labels() -> None:
@@ -121,14 +121,14 @@ def test_columns_may_be_named_in_any_order() -> None:
     assert result.x.shape == (7, 6, 8)
     assert list(result.data.columns) == ["level", "flux", "city", "day"]
     slim = frame.drop(columns="note")
-    assert read_known(slim, modes=["day", "city", "level"]).shape == (7, 6, 8)
-    assert read_known(slim, value="flux").shape == (8, 6, 7)
-    assert read_known(slim, value="flux").kind.describe(1, [0]) == ("mode 'city'", "A")
+    assert as_observations(slim, modes=["day", "city", "level"]).shape == (7, 6, 8)
+    assert as_observations(slim, value="flux").shape == (8, 6, 7)
+    assert as_observations(slim, value="flux").container.describe(1, [0]) == ("mode 'city'", "A")
 
 
 def test_fractions_can_be_labels_if_named() -> None:
     frame = pd.DataFrame({"x": [0.5, 0.25], "y": [1, 2], "v": [1.0, 2.0]})
-    assert read_known(frame, modes=["x", "y"]).indices.tolist() == [[1, 0], [0, 1]]
+    assert as_observations(frame, modes=["x", "y"]).indices.tolist() == [[1, 0], [0, 1]]
 
 
 # finding and putting
@@ -143,11 +143,11 @@ def entries(draw: Any) -> tuple[Any, Any]:
     places = rng.permutation(np.argwhere(mask))
     dense = np.full(shape, np.nan)
     dense[tuple(places.T)] = np.arange(len(places))
-    return Known(places, np.arange(float(len(places))), shape), dense
+    return Observations(places, np.arange(float(len(places))), shape), dense
 
 
 @given(entries(), st.integers(0, 2**32 - 1))
-def test_find_is_that_of_the_dense_array(case: tuple[Known, Any], seed: int) -> None:
+def test_find_is_that_of_the_dense_array(case: tuple[Observations, Any], seed: int) -> None:
     known, dense = case
     rng = np.random.default_rng(seed)
     places = np.stack([rng.integers(0, n, 20) for n in known.shape], axis=1)
@@ -157,12 +157,12 @@ def test_find_is_that_of_the_dense_array(case: tuple[Known, Any], seed: int) -> 
 
 def test_find_where_the_number_of_entries_is_astronomical() -> None:
     places = np.array([[3_999_999] * 7, [0] * 7, [1] * 7])
-    known = Known(places[:2], np.array([1.0, 2.0]), (4_000_000,) * 7)
+    known = Observations(places[:2], np.array([1.0, 2.0]), (4_000_000,) * 7)
     assert known.find(places[::-1]).tolist() == [-1, 1, 0]
 
 
 @given(entries(), st.data())
-def test_put_is_that_of_the_dense_array(case: tuple[Known, Any], data: Any) -> None:
+def test_put_is_that_of_the_dense_array(case: tuple[Observations, Any], data: Any) -> None:
     known, dense = case
     places: list[Any] = []
     for n in known.shape:
@@ -189,14 +189,14 @@ NOT_SORTABLE = pd.Series([1, DAYS[0]], dtype=object)
 DENSE = kinds.make_dataarray()
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing known": ({"data": np.full(SHAPE, np.nan)}, "at least one known entry, got none"),
+    "nothing known": ({"data": np.full(SHAPE, np.nan)}, "at least one observed entry, got none"),
     "infinite": (
         {"data": np.where(KNOWN, TRUTH, np.inf)},
         r"must be finite, got \d+ NaN or infinite \(first at index \(0, 0, \d\)\); mark them as",
     ),
     "infinite, labelled": (
         {"data": table(v=[1.0, np.inf])},
-        r"got 1 NaN or infinite \(first at a=v, b=2\); mark them as unknown",
+        r"got 1 NaN or infinite \(first at a=v, b=2\); mark them as missing",
     ),
     "NaN where the mask is true": (
         {"data": HOLED, "mask": np.ones(SHAPE, bool)},
@@ -283,8 +283,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"data": table(), "mask": KNOWN},
         "mask does not go with a table; leave unknown entries out, or make them NaN",
     ),
-    "an empty table": ({"data": table().iloc[:0]}, "one known entry, got an empty table"),
-    "a table without values": ({"data": table(v=[np.nan, np.nan])}, "one known entry, got none"),
+    "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got an empty table"),
+    "a table without values": ({"data": table(v=[np.nan, np.nan])}, "one observed entry, got none"),
     "columns of one name": (
         {"data": table().set_axis(["a", "a", "v"], axis=1)},
         r"columns must have names of their own, got \['a', 'a', 'v'\]; rename them",
@@ -352,7 +352,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an empty sparse.COO": (
         {"data": sparse.COO.from_numpy(np.zeros((2, 2)))},
-        "at least one known entry",
+        "at least one observed entry",
     ),
     "a sparse vector": ({"data": sparse.COO.from_numpy(np.ones(3))}, "at least two modes"),
     "mask of a sparse.COO": (
@@ -366,7 +366,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_refusals(name: str) -> None:
     arguments, message = REFUSED[name]
     with pytest.raises(InputError, match=message):
-        read_known(**arguments)
+        as_observations(**arguments)
 
 
 def test_a_repeat_is_found_though_some_entries_are_held_out() -> None:
@@ -389,7 +389,7 @@ def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
 def test_scipy_matrices_are_refused() -> None:
     message = "must be a sparse.COO, .* got scipy's csr_array; convert it with sparse.COO"
     with pytest.raises(InputError, match=message):
-        read_known(scipy.sparse.eye_array(4, format="csr"))
+        as_observations(scipy.sparse.eye_array(4, format="csr"))
 
 
 @pytest.mark.parametrize("name", ["cities.csv", Path("cities.csv")])
@@ -408,6 +408,6 @@ def test_a_wide_frame_of_whole_numbers_gives_a_warning() -> None:
     with pytest.warns(
         DataWarning, match=r"'t' are taken .*\['station', 'year'\] .*modes= .*value="
     ):
-        read_known(frame)
-    read_known(frame, modes=["station", "year"], value="rain")
-    read_known(frame, modes=["station", "year", "t"], value="rain")  # as it was asked for
+        as_observations(frame)
+    as_observations(frame, modes=["station", "year"], value="rain")
+    as_observations(frame, modes=["station", "year", "t"], value="rain")  # as it was asked for
