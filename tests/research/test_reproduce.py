@@ -58,8 +58,8 @@ def run(experiment: Experiment, folder: Path, **options: Any) -> runner.Summary:
 def known(experiment: Experiment) -> Experiment:
     """Leave out methods that are not there, and half of the slowest experiment."""
 
-    def grid(scale: runner.Scale) -> Iterator[Settings]:
-        for settings in experiment.grid(scale):
+    def grid(preset: runner.Preset) -> Iterator[Settings]:
+        for settings in experiment.grid(preset):
             is_known = settings.get("method", "rgd") in METHODS
             if is_known and (experiment.name != "phase" or settings["ratio"] in (0.03, 0.3)):
                 yield settings
@@ -81,9 +81,9 @@ def test_seeds_are_stable_and_differ_but_for_what_is_compared() -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.parametrize("scale", runner.SCALES)
-def test_cells_are_plain_and_distinct(name: str, scale: runner.Scale) -> None:
-    cells = EXPERIMENTS[name].cells(scale)
+@pytest.mark.parametrize("preset", runner.PRESETS)
+def test_cells_are_plain_and_distinct(name: str, preset: runner.Preset) -> None:
+    cells = EXPERIMENTS[name].cells(preset)
     keys = [json.dumps(cell, sort_keys=True) for cell in cells]  # JSON holds them as they are
     assert len(set(keys)) == len(keys)
     assert [json.loads(key) for key in keys] == cells
@@ -117,22 +117,22 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         run(toy(run=stop_at_third), tmp_path)
     path = tmp_path / "toy.jsonl"
     with path.open("a") as file:
-        file.write('{"experiment": "toy", "sca')  # as if the machine had gone down while writing
+        file.write('{"experiment": "toy", "pre')  # as if the machine had gone down while writing
     assert run(toy(), tmp_path) == runner.Summary(3, 3, ())
     found = load_records("toy", "smoke", tmp_path)
     assert [record["settings"] for record in found] == toy().cells("smoke")
 
 
 ENDLESS = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from tensormend.research.experiments.runner import Experiment, run_experiment
 
-def grid(scale):
+def grid(preset):
     return [{"a": 0}, {"a": 1}]
 
 def run(settings):
-    print("running", flush=True)
+    os.write(1, b"running\\n")  # one write, so that two processes cannot mix their lines
     time.sleep(300)
 
 if __name__ == "__main__":
@@ -227,7 +227,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run every experiment at its small scale once, the phase transition with fewer cells."""
+    """Run every experiment with its small preset once, the phase transition with fewer cells."""
     folder = tmp_path_factory.mktemp("smoke")
     for experiment in EXPERIMENTS.values():
         assert run(known(experiment), folder, processes=1).failures == ()
@@ -354,7 +354,7 @@ def test_a_run_that_fits_too_few_samples_is_no_matter_of_iterations() -> None:
 
 def test_the_page_says_how_far_the_trials_have_come() -> None:
     records: list[dict[str, Any]] = [
-        {"scale": "smoke", "settings": settings} for settings in phase.grid("smoke")
+        {"preset": "smoke", "settings": settings} for settings in phase.grid("smoke")
     ]
     whole = "60 cells of method, rank and ratio, with 4 trials each"
     assert phase.describe_grid(records) == whole
@@ -418,7 +418,7 @@ def test_redraw_runs_nothing(
     monkeypatch.setitem(EXPERIMENTS, "table1", replace(experiment, run=fail))
     assert main(["reproduce", "all", "--out", str(tmp_path), "--redraw"]) == 0
     printed = capsys.readouterr().out
-    assert "phase: no records of scale smoke" in printed
+    assert "phase: no records of preset smoke" in printed
     assert (tmp_path / "table1.svg").exists()
     assert "cells run" not in printed
 
@@ -454,9 +454,9 @@ def test_missing_matplotlib_is_told_before_the_work(
     assert not (tmp_path / "never").exists()
 
 
-def test_records_of_another_scale_stay(tmp_path: Path) -> None:
+def test_records_of_another_preset_stay(tmp_path: Path) -> None:
     settings = toy().cells("smoke")[0]
-    other = {"scale": "paper", "cell": 0, "settings": settings, "results": {"value": 7}}
+    other = {"preset": "paper", "cell": 0, "settings": settings, "results": {"value": 7}}
     append_record(tmp_path / "toy.jsonl", other)
     assert run(toy(), tmp_path).n_run == 6
     assert [r["results"] for r in load_records("toy", "paper", tmp_path)] == [{"value": 7}]

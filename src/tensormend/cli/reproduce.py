@@ -32,9 +32,11 @@ def reproduce(
             help="phase, noise, lead, condition, comparison, table1, theorems, or all.",
         ),
     ],
-    scale: Annotated[
+    preset: Annotated[
         Literal["smoke", "paper"],
-        typer.Option(metavar="SCALE", help="smoke: minutes at small sizes. paper: the paper's."),
+        typer.Option(
+            metavar="NAME", help="smoke: small sizes, minutes. paper: the paper's sizes, hours."
+        ),
     ] = "smoke",
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
         "reproduction-output"
@@ -65,21 +67,21 @@ def reproduce(
     for each in EXPERIMENTS if name == "all" else (name,):
         if not redraw:
             try:
-                summary = run_experiment(EXPERIMENTS[each], scale, folder, stream=sys.stderr)
+                summary = run_experiment(EXPERIMENTS[each], preset, folder, stream=sys.stderr)
             except KeyboardInterrupt:
                 sys.stderr.write("\n")
                 say("stopped; the same command goes on from here")
                 raise typer.Exit(STOPPED + signal.SIGINT) from None
             failures += summary.failures
             put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
-        records = load_records(each, scale, folder)
+        records = load_records(each, preset, folder)
         if not records:
-            put(f"{each}: no records of scale {scale} in {folder}\n")
+            put(f"{each}: no records of preset {preset} in {folder}\n")
             continue
         for path in save_reproduction(each, records, folder):
             put(f"{each}: {path}\n")
     if write is not None:
-        write_report(write, folder, scale)
+        write_report(write, folder, preset)
         put(f"page: {write}\n")
     _tell_failures(failures, folder)
     raise typer.Exit(DEFECT if failures else 0)

@@ -16,7 +16,7 @@ from tensormend.research.bench.course import Contestant, Course
 from tensormend.research.bench.peers import PEERS
 from tensormend.research.experiments import dense
 
-__all__ = ["find_contestant", "list_names"]
+__all__ = ["find_contestant"]
 
 MAX_ITER = 3000
 LOOSEST = 0.25  # of the accuracy: a method that overshot in that run need not do so again
@@ -150,11 +150,6 @@ MISFITS = {
         ("poor", run_poor),
     )
 }
-
-
-def list_names() -> list[str]:
-    """Return the names of all contestants."""
-    return list(CONTESTANTS)
 
 
 def find_contestant(name: str) -> Contestant:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
@@ -30,12 +30,12 @@ VARIED: Final = {"b": "rank", "c": "n", "d": "ratio"}
 MAX_ITER: Final = 100  # of the paper
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Every panel once, then again: methods take turns, so that a slow minute hits all alike.
 
     Panel a times one problem again and again; the others draw a new problem each time.
     """
-    paper = scale == "paper"
+    paper = preset == "paper"
     for repeat in range(3 if paper else 1):
         for panel, place in _places(paper):
             again = {"repeat": repeat} if panel == "a" else {"problem": repeat}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
@@ -28,9 +28,9 @@ __all__ = ["EXPERIMENT", "check_formula"]
 EXACT = 1e-6  # relative departure of a condition number that rounding explains
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Condition numbers, two steps, and repeats of the timing."""
-    paper = scale == "paper"
+    paper = preset == "paper"
     size = {"n": 100, "rank": 5} if paper else {"n": 24, "rank": 3}
     for repeat in range(5 if paper else 1):
         for step in STEPS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
@@ -24,9 +24,9 @@ __all__ = ["EXPERIMENT"]
 ORDERS = ((0, 1, 2), (1, 0, 2), (2, 0, 1))  # the paper's [1,2,3], [2,1,3] and [3,1,2]
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Three orders, two steps, and repeats of the timing."""
-    paper = scale == "paper"
+    paper = preset == "paper"
     size = {"n": 100, "rank": [10, 20, 30]} if paper else {"n": 30, "rank": [2, 4, 6]}
     for repeat in range(5 if paper else 1):
         for step in STEPS:

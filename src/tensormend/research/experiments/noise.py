@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensormend.core.tucker import degrees_of_freedom
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     draw_again,
@@ -23,9 +23,9 @@ __all__ = ["EXPERIMENT", "time_to_floor"]
 METHODS = ("sm-qrgd", "sempiht")
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Three levels, two methods, and repeats of the timing; the number of iterations is fixed."""
-    paper = scale == "paper"
+    paper = preset == "paper"
     size = {"n": 100, "max_iter": 60} if paper else {"n": 30, "max_iter": 150}
     for repeat in range(5 if paper else 1):
         for snr in (60, 80, 100):

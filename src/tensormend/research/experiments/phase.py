@@ -20,7 +20,7 @@ from tensormend.errors import DataWarning
 from tensormend.recovery.entry import recover
 from tensormend.recovery.loop import Progress
 from tensormend.recovery.result import Status
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import draw_completion, group
 
 __all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
@@ -39,9 +39,9 @@ STARTS = {  # the paper's methods from the paper's start, the others from the pa
 }
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Ranks and ratios about the boundary, in parts of a few trials: all cells, then all again."""
-    paper = scale == "paper"
+    paper = preset == "paper"
     ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
     ratios = np.arange(1, 13) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
     size = {"n": 100, "trials": 10} if paper else {"n": 20, "trials": 2}
@@ -174,7 +174,7 @@ def describe_grid(records: Sequence[Record]) -> str:
             trials[own["method"], own["rank"], own["ratio"]] += own["trials"]
         return trials
 
-    wanted = count(grid(records[0]["scale"]))
+    wanted = count(grid(records[0]["preset"]))
     found = count(record["settings"] for record in records)
     head = f"{len(wanted)} cells of method, rank and ratio, with {max(wanted.values())} trials each"
     if found == wanted:

@@ -10,16 +10,16 @@ from string import Template
 
 from tensormend.core.storage import atomic_write
 from tensormend.research.experiments.catalogue import EXPERIMENTS
-from tensormend.research.experiments.runner import Record, Scale, load_records
+from tensormend.research.experiments.runner import Preset, Record, load_records
 
 __all__ = ["write_report"]
 
 
-def write_report(target: Path, folder: Path, scale: Scale) -> None:
+def write_report(target: Path, folder: Path, preset: Preset) -> None:
     """Write the page from the records in a folder; an experiment without any is named as such."""
     where = Path(os.path.relpath(folder, target.parent)).as_posix()
-    found = {name: load_records(name, scale, folder) for name in EXPERIMENTS}
-    parts = [_fill("intro", {**_introduce(found), **_places(target, folder), "scale": scale})]
+    found = {name: load_records(name, preset, folder) for name in EXPERIMENTS}
+    parts = [_fill("intro", {**_introduce(found), **_places(target, folder), "preset": preset})]
     for name, records in found.items():
         if records:
             facts = EXPERIMENTS[name].describe(records)

@@ -30,10 +30,10 @@ from tensormend.research.experiments.progress import Progress
 from tensormend.research.records import append_record, describe_machine, read_records, to_plain
 
 __all__ = [
-    "SCALES",
+    "PRESETS",
     "Experiment",
+    "Preset",
     "Record",
-    "Scale",
     "Settings",
     "Summary",
     "load_records",
@@ -41,10 +41,10 @@ __all__ = [
     "run_experiment",
 ]
 
-Scale = Literal["smoke", "paper"]
+Preset = Literal["smoke", "paper"]
 Settings = dict[str, Any]
 Record = dict[str, Any]
-SCALES: tuple[Scale, ...] = ("smoke", "paper")
+PRESETS: tuple[Preset, ...] = ("smoke", "paper")
 
 DIGITS = 6  # of the numbers kept
 LARGE = 200_000  # bytes beyond which a finished file is compressed
@@ -58,7 +58,7 @@ class Experiment:
     ----------
     name : the word for the command line and the files
     title : what it shows, in a few words
-    grid : the settings of every cell at a scale, without seeds
+    grid : the settings of every cell of a preset, without seeds
     run : computes the results of a cell from its settings, the seed among them
     describe : turns records into the numbers and sentences of the report, by name
     timed : whether times matter, so that nothing may run beside a cell
@@ -68,15 +68,15 @@ class Experiment:
 
     name: str
     title: str
-    grid: Callable[[Scale], Iterable[Settings]]
+    grid: Callable[[Preset], Iterable[Settings]]
     run: Callable[[Settings], Mapping[str, Any]]
     describe: Callable[[Sequence[Record]], Mapping[str, str]]
     timed: bool
     paired: tuple[str, ...] = ()
 
-    def cells(self, scale: Scale) -> list[Settings]:
+    def cells(self, preset: Preset) -> list[Settings]:
         """Return the settings of every cell with its seed."""
-        return [{**settings, "seed": self._seed(settings)} for settings in self.grid(scale)]
+        return [{**settings, "seed": self._seed(settings)} for settings in self.grid(preset)]
 
     def _seed(self, settings: Settings) -> int:
         own = {key: value for key, value in settings.items() if key not in self.paired}
@@ -95,7 +95,7 @@ class Summary:
 
 def run_experiment(
     experiment: Experiment,
-    scale: Scale,
+    preset: Preset,
     folder: Path,
     *,
     stream: TextIO,
@@ -106,8 +106,8 @@ def run_experiment(
     ``processes`` is the number of untimed cells to run side by side, all cores by default.
     """
     path = folder / f"{experiment.name}.jsonl"
-    there = {_key(record["settings"]) for record in load_records(experiment.name, scale, folder)}
-    cells = experiment.cells(scale)
+    there = {_key(record["settings"]) for record in load_records(experiment.name, preset, folder)}
+    cells = experiment.cells(preset)
     missing = [settings for settings in cells if _key(settings) not in there]
     processes = 1 if experiment.timed else min(kernels.thread_count(processes), len(missing))
     places = {_key(settings): place for place, settings in enumerate(cells)}
@@ -117,7 +117,7 @@ def run_experiment(
     for settings, outcome in run_cells(experiment, missing, processes):
         if "failed" in outcome:
             failures.append(f"{experiment.name} {_key(settings)}: {outcome['failed']}")
-        head = {"experiment": experiment.name, "scale": scale, "cell": places[_key(settings)]}
+        head = {"experiment": experiment.name, "preset": preset, "cell": places[_key(settings)]}
         append_record(path, {**head, "settings": settings, **outcome, "machine": machine})
         progress.advance()
     _compress(path)
@@ -198,8 +198,8 @@ def _describe_run(timed: bool, processes: int) -> dict[str, Any]:
 # files
 
 
-def load_records(name: str, scale: Scale, folder: Path) -> list[Record]:
-    """Read what an experiment found at a scale, in the order of its grid.
+def load_records(name: str, preset: Preset, folder: Path) -> list[Record]:
+    """Read what an experiment found with a preset, in the order of its grid.
 
     Of a cell that was run twice the last counts. Failed cells are left out.
     """
@@ -207,7 +207,7 @@ def load_records(name: str, scale: Scale, folder: Path) -> list[Record]:
     for path in (folder / f"{name}.jsonl.gz", folder / f"{name}.jsonl"):
         if path.exists():
             for record in read_records(path):
-                if record["scale"] == scale:
+                if record["preset"] == preset:
                     found[_key(record["settings"])] = record
     whole = [record for record in found.values() if "failed" not in record]
     return sorted(whole, key=lambda record: int(record["cell"]))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tensormend.research.experiments.complexity import ALGORITHMS, leading_coefficients
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import group
 
 __all__ = ["EXPERIMENT", "PAPER"]
@@ -26,9 +26,9 @@ PAPER: dict[
 }
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Every method of the table in orders 3 and 4, with rank 2 as counts do not depend on it."""
-    for order in (3, 4) if scale == "paper" else (3,):
+    for order in (3, 4) if preset == "paper" else (3,):
         for algorithm in ALGORITHMS:
             yield {"algorithm": algorithm, "order": order, "rank": 2}
 

@@ -20,7 +20,7 @@ from tensormend.core.algebra import Array
 from tensormend.errors import DataWarning
 from tensormend.operators import Matrix
 from tensormend.recovery.entry import recover
-from tensormend.research.experiments.runner import Experiment, Record, Scale, Settings
+from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import STEPS, group
 from tensormend.simulate import gaussian_tucker
 from tensormend.theory import (
@@ -38,9 +38,9 @@ SHOWN = 12  # iterations for which the bound is computed at least
 ARRIVED = 1e-6  # true error that counts as recovered
 
 
-def grid(scale: Scale) -> Iterator[Settings]:
+def grid(preset: Preset) -> Iterator[Settings]:
     """Two ranks, both steps, and numbers of measurements inside and far outside the condition."""
-    paper = scale == "paper"
+    paper = preset == "paper"
     shape = [8, 8, 8] if paper else [5, 5, 5]
     for trial in range(20 if paper else 2):
         for rank in (1, 2) if paper else (1,):
