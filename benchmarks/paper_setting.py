@@ -84,7 +84,7 @@ def find_noise_floor() -> None:
             errors = [
                 tm.recover(
                     operator, y, rank, method=method, truth=truth, tol=0, xtol=1e-5 * level
-                ).trace.error[-1]
+                ).history.error[-1]
                 for method in METHODS
             ]
             expected = math.sqrt(truth.n_parameters / operator.size) * level
@@ -100,7 +100,7 @@ def run_large(method: str) -> None:
     y = operator.forward(truth)
     result = tm.recover(operator, y, 5, method=method, truth=truth, tol=1e-8, max_iter=150)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    error = result.trace.error[-1]
+    error = result.history.error[-1]
     print(f"| {method} | {result.status.name} | {result.n_iter} | {error:.1e} | {peak:.2f} |")
 
 

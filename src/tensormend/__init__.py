@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from tensormend.recovery.checkpoint import Checkpoint as Checkpoint
     from tensormend.recovery.contract import Solver as Solver
     from tensormend.recovery.entry import recover as recover
-    from tensormend.recovery.loop import Progress as Progress
+    from tensormend.recovery.loop import Iteration as Iteration
     from tensormend.recovery.loop import solve as solve
     from tensormend.recovery.problem import Problem as Problem
+    from tensormend.recovery.result import History as History
+    from tensormend.recovery.result import IterationRecord as IterationRecord
     from tensormend.recovery.result import Result as Result
-    from tensormend.recovery.result import Row as Row
     from tensormend.recovery.result import Status as Status
-    from tensormend.recovery.result import Trace as Trace
     from tensormend.recovery.stopping import StoppingCriteria as StoppingCriteria
 
     __version__: str
@@ -83,9 +83,9 @@ _NAMES = {
     "recovery.checkpoint": ("Checkpoint",),
     "recovery.contract": ("Solver",),
     "recovery.entry": ("recover",),
-    "recovery.loop": ("Progress", "solve"),
+    "recovery.loop": ("Iteration", "solve"),
     "recovery.problem": ("Problem",),
-    "recovery.result": ("Result", "Row", "Status", "Trace"),
+    "recovery.result": ("Result", "IterationRecord", "Status", "History"),
     "recovery.stopping": ("StoppingCriteria",),
 }
 """Public classes and functions by the module that holds them."""

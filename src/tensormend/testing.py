@@ -193,7 +193,9 @@ def check_solver(
     solver = make()
     stop = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter)
     whole = solve(problem, solver, stop=stop)
-    _require(len(whole.trace) == whole.n_iter + 1, "the trace has one row per iteration and start")
+    _require(
+        len(whole.history) == whole.n_iter + 1, "the trace has one row per iteration and start"
+    )
     kept = whole.x.rank == problem.rank
     below = all(r <= most for r, most in zip(whole.x.rank, problem.rank, strict=True))
     _require(kept if is_exact else below, f"rank {whole.x.rank}, expected {problem.rank}")

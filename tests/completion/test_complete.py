@@ -176,16 +176,18 @@ def test_progress_is_told_every_trial_and_iteration() -> None:
     assert {moment.stage for moment in steps} == {"search", "balance", "fit"}
     assert all(0 < moment.share < 1 for moment in steps)
     assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
-    judged = [m for m in steps if m.stage == "search" and np.isfinite(m.holdout_error)]
-    assert judged[0].holdout_error > min(moment.holdout_error for moment in judged)
+    judged = [m for m in steps if m.stage == "search" and np.isfinite(m.validation_error)]
+    assert judged[0].validation_error > min(moment.validation_error for moment in judged)
 
 
 def test_progress_is_told_of_a_given_rank() -> None:
     seen: list[tm.Moment] = []
     data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
     result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
-    assert [moment.residual for moment in seen] == result.trace.residual[1:].tolist()
-    assert [moment.holdout_error for moment in seen] == result.trace.holdout_error[1:].tolist()
+    assert [moment.residual for moment in seen] == result.history.residual[1:].tolist()
+    assert [moment.validation_error for moment in seen] == result.history.validation_error[
+        1:
+    ].tolist()
     assert {(moment.stage, moment.note) for moment in seen} == {("fit", "rank (2, 2, 2)")}
 
 

@@ -31,7 +31,7 @@ from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.result import Completion, Judged
 from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError, MemoryLimitError
-from tensormend.recovery.result import Status, Trace
+from tensormend.recovery.result import History, Status
 
 pytestmark = pytest.mark.numerical
 
@@ -41,7 +41,9 @@ LABELLED.remove("Series with indices")
 
 def pretend(known: Observations, x: tm.Tucker) -> Completion:
     """Return the outcome of a run that ended at a given model."""
-    result = tm.Result(x.astype(known.values.dtype), Status.CONVERGED, "", 0, 0.0, 0.0, Trace(), "")
+    result = tm.Result(
+        x.astype(known.values.dtype), Status.CONVERGED, "", 0, 0.0, 0.0, History(), ""
+    )
     return Completion.from_result(
         result,
         known=known,

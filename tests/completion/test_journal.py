@@ -194,7 +194,7 @@ def test_a_run_goes_on_elsewhere_and_says_so(name: str, tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         tm.complete(data, progress=die_at(5), **place)
     (running,) = (tmp_path / "c").glob("*.running.npz")
-    edit(running, "checkpoint", "trace.loss", lambda loss: loss * (1 + 4 * np.finfo(float).eps))
+    edit(running, "checkpoint", "history.loss", lambda loss: loss * (1 + 4 * np.finfo(float).eps))
     moved = tm.complete(data, resume=True, **place)
     assert sorted(moved.notes) == sorted([*whole.notes, MOVED])
     np.testing.assert_allclose(moved.data, whole.data, rtol=1e-9)

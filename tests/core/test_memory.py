@@ -21,7 +21,7 @@ operator = tm.Sampling(shape, indices)
 del indices
 values = operator.forward(truth)
 result = tm.recover(operator, values, 5, method=sys.argv[1], truth=truth, tol=0, max_iter=2)
-errors = result.trace.error
+errors = result.history.error
 sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024} {errors[-1]}")
 """
 

@@ -97,12 +97,12 @@ def test_the_isotropic_scale() -> None:
 def test_holdout_by_share_and_by_pair() -> None:
     data = np.where(KNOWN, DENSE, np.nan)
     result = tm.complete(data, rank=2, holdout=0.2, rng=0, tol=1e-9)
-    assert result.trace.holdout_error[-1] < 1e-7
+    assert result.history.validation_error[-1] < 1e-7
     hidden = np.argwhere(~KNOWN)
     result = tm.complete(data, rank=2, holdout=(hidden, DENSE[~KNOWN]), tol=1e-9)
-    assert result.trace.holdout_error[-1] < 1e-7
+    assert result.history.validation_error[-1] < 1e-7
     wrong = tm.complete(data, rank=2, holdout=(hidden, -DENSE[~KNOWN]), tol=1e-9)
-    assert wrong.trace.holdout_error[-1] == pytest.approx(2)
+    assert wrong.history.validation_error[-1] == pytest.approx(2)
 
 
 def test_lead_and_order() -> None:
@@ -161,7 +161,7 @@ def refuse(message: str, **options: Any) -> Any:
     ],
 )
 def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
-    def touched(_: tm.Progress) -> None:
+    def touched(_: tm.Iteration) -> None:
         raise AssertionError("work was done before the refusal")
 
     given = {"rank": 2, "callback": touched, **options}
@@ -281,7 +281,7 @@ def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -
     assert result.x.dtype == dtype
     back = tm.Tucker(result.x.core.astype(float) / unit, result.x.factors)
     assert back.distance(TRUTH) < 1e3 * tol * TRUTH.norm()
-    assert result.trace.residual[-1] <= tol
+    assert result.history.residual[-1] <= tol
 
 
 def test_masks_of_masked_arrays_are_kept() -> None:
@@ -317,7 +317,7 @@ def test_the_random_start_does_not_replay_the_simulation() -> None:
     operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
     y = operator.forward(truth)
     result = tm.recover(operator, y, 2, start="random", rng=0, max_iter=0, truth=truth)
-    assert result.trace.error[0] > 0.5
+    assert result.history.error[0] > 0.5
 
 
 def test_the_random_start_of_complex_data_is_complex() -> None:

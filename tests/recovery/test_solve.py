@@ -17,7 +17,7 @@ from cases import ACCELERATED, METHODS, STEPPED, TIED, sampled
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.errors import CheckpointError, InputError
 from tensormend.recovery.checkpoint import MOVED
-from tensormend.recovery.result import Row
+from tensormend.recovery.result import IterationRecord
 from tensormend.recovery.solvers import RGD, SMQRGD
 
 pytestmark = pytest.mark.numerical
@@ -43,7 +43,7 @@ def test_stops_on_residual(problem: tm.Problem, method: str) -> None:
     assert result.status is tm.Status.CONVERGED
     assert result.success
     assert "relative residual" in result.message.lower()
-    residuals = result.trace.residual
+    residuals = result.history.residual
     assert residuals[-1] <= 1e-7 < residuals[-2]
     misfit = problem.operator.forward(result.x) - problem.y
     assert result.loss == pytest.approx(np.linalg.norm(misfit) ** 2 / 2, rel=1e-6)
@@ -53,7 +53,7 @@ def test_stops_on_change(problem: tm.Problem) -> None:
     result = recover(problem, tol=0, xtol=1e-4)
     assert result.success
     assert "relative change" in result.message.lower()
-    assert result.trace.change[-1] <= 1e-4 < result.trace.change[-2]
+    assert result.history.change[-1] <= 1e-4 < result.history.change[-2]
 
 
 def test_the_default_change_tolerance_follows_tol(problem: tm.Problem) -> None:
@@ -61,15 +61,15 @@ def test_the_default_change_tolerance_follows_tol(problem: tm.Problem) -> None:
     noisy = tm.simulate.add_noise(problem.y, 0.01 * float(np.std(problem.y)), rng=0)
     result = tm.recover(problem.operator, noisy, 2)
     assert result.success
-    assert result.trace.residual[-1] > 1e-4
+    assert result.history.residual[-1] > 1e-4
 
 
 def test_stops_on_true_error(problem: tm.Problem, truth: tm.Tucker) -> None:
     for reference in (truth, truth.dense()):
         result = recover(problem, truth=reference, tol=0, truth_tol=1e-5)
         assert result.success
-        assert result.trace.error[-1] <= 1e-5 < result.trace.error[-2]
-    assert result.trace.error[-1] == pytest.approx(result.x.distance(truth) / truth.norm())
+        assert result.history.error[-1] <= 1e-5 < result.history.error[-2]
+    assert result.history.error[-1] == pytest.approx(result.x.distance(truth) / truth.norm())
 
 
 def test_stops_on_stall(problem: tm.Problem) -> None:
@@ -77,12 +77,12 @@ def test_stops_on_stall(problem: tm.Problem) -> None:
     result = tm.recover(problem.operator, noisy, 2, tol=0, min_delta=1e-3, patience=5)
     assert result.status is tm.Status.STALLED
     assert not result.success
-    assert result.loss == pytest.approx(result.trace.loss.min(), rel=TIED, abs=0)
+    assert result.loss == pytest.approx(result.history.loss.min(), rel=TIED, abs=0)
 
 
 def test_stalling_looks_back_exactly_as_far_as_patience() -> None:
-    def rows(*residuals: float) -> list[Row]:
-        return [Row(0.0, r**2 / 2, r, 1.0, 1.0) for r in residuals]
+    def rows(*residuals: float) -> list[IterationRecord]:
+        return [IterationRecord(0.0, r**2 / 2, r, 1.0, 1.0) for r in residuals]
 
     stop = tm.StoppingCriteria(tol=0, min_delta=0.1, patience=2)
     assert stop.check(rows(1.0, 1.0), 0) is None
@@ -96,8 +96,8 @@ def test_stalling_looks_back_exactly_as_far_as_patience() -> None:
 def test_limits_return_the_best_iterate(problem: tm.Problem) -> None:
     result = recover(problem, method="rgd", step=3.6, tol=0, max_iter=8)
     assert result.status is tm.Status.ITERATION_LIMIT
-    assert result.trace.loss[-1] > 2 * result.trace.loss.min()  # or the test shows nothing
-    assert result.loss == pytest.approx(result.trace.loss.min(), rel=TIED, abs=0)
+    assert result.history.loss[-1] > 2 * result.history.loss.min()  # or the test shows nothing
+    assert result.loss == pytest.approx(result.history.loss.min(), rel=TIED, abs=0)
     misfit = problem.operator.forward(result.x) - problem.y
     assert np.linalg.norm(misfit) ** 2 / 2 == pytest.approx(result.loss)
 
@@ -117,7 +117,7 @@ def test_stationary_points_are_left_alone(method: str) -> None:
     y = np.random.default_rng(0).standard_normal(n)
     with pytest.warns(tm.errors.DataWarning):
         result = tm.recover(tm.Sampling((n, n, n), indices), y, 2, method=method)
-    assert result.trace.residual[-1] <= result.trace.residual[0] * (1 + 1e-6)
+    assert result.history.residual[-1] <= result.history.residual[0] * (1 + 1e-6)
 
 
 def test_change_is_relative(problem: tm.Problem) -> None:
@@ -125,7 +125,7 @@ def test_change_is_relative(problem: tm.Problem) -> None:
     big = tm.Problem(problem.operator, 1000 * problem.y, problem.rank)
     result = recover(big, tol=0, xtol=1e-9, max_iter=3, callback=lambda p: seen.append(p.x))
     expected = seen[2].distance(seen[1]) / seen[2].norm()
-    assert result.trace.change[3] == pytest.approx(expected)
+    assert result.history.change[3] == pytest.approx(expected)
 
 
 class Broken(tm.Sampling):
@@ -146,7 +146,7 @@ def test_trouble_at_the_start_is_a_status(problem: tm.Problem) -> None:
     assert "at the start" in result.message
     assert result.x.norm() == 0
     assert result.loss == pytest.approx(problem.y_norm**2 / 2)
-    assert (result.n_iter, len(result.trace)) == (0, 1)
+    assert (result.n_iter, len(result.history)) == (0, 1)
 
 
 def test_concurrent_runs_leave_blas_as_it_was(problem: tm.Problem) -> None:
@@ -178,14 +178,14 @@ def test_sm_qrgd_keeps_its_bases_orthonormal(problem: tm.Problem) -> None:
 def test_stops_on_iterations(problem: tm.Problem) -> None:
     result = recover(problem, tol=0, max_iter=3)
     assert result.status is tm.Status.ITERATION_LIMIT
-    assert (result.n_iter, len(result.trace)) == (3, 4)
+    assert (result.n_iter, len(result.history)) == (3, 4)
     start = recover(problem, tol=0, max_iter=0)
-    assert (start.n_iter, len(start.trace)) == (0, 1)
-    assert np.isnan(start.trace.step_size[0])
+    assert (start.n_iter, len(start.history)) == (0, 1)
+    assert np.isnan(start.history.step_size[0])
 
 
 def test_stops_on_seconds(problem: tm.Problem) -> None:
-    def slow(_: tm.Progress) -> None:
+    def slow(_: tm.Iteration) -> None:
         time.sleep(0.02)
 
     result = recover(problem, tol=0, xtol=0, time_limit=0.1, callback=slow, patience=10**6)
@@ -194,16 +194,16 @@ def test_stops_on_seconds(problem: tm.Problem) -> None:
 
 
 def test_stops_by_callback(problem: tm.Problem) -> None:
-    seen: list[tm.Progress] = []
+    seen: list[tm.Iteration] = []
 
-    def callback(progress: tm.Progress) -> bool:
+    def callback(progress: tm.Iteration) -> bool:
         seen.append(progress)
         return progress.n_iter == 4
 
     result = recover(problem, tol=0, callback=callback)
     assert result.status is tm.Status.STOPPED
     assert [p.n_iter for p in seen] == [1, 2, 3, 4]
-    assert [p.row.loss for p in seen] == list(result.trace.loss[1:])
+    assert [p.record.loss for p in seen] == list(result.history.loss[1:])
     assert np.array_equal(seen[-1].x.core, result.x.core)
 
 
@@ -216,29 +216,31 @@ def test_divergence_is_a_status_with_the_best_iterate(
     assert result.status is tm.Status.DIVERGED
     assert not result.success
     assert all(np.isfinite(array).all() for array in result.x.as_arrays().values())
-    losses = result.trace.loss
+    losses = result.history.loss
     assert result.loss == pytest.approx(np.nanmin(losses), rel=TIED, abs=0)
     misfit = problem.operator.forward(result.x) - problem.y
     assert np.linalg.norm(misfit) ** 2 / 2 == pytest.approx(result.loss)
-    assert (result.trace.residual[:-1] <= 1e3).all()  # noticed as soon as it is beyond repair
-    assert len(result.trace) == result.n_iter + 1
+    assert (result.history.residual[:-1] <= 1e3).all()  # noticed as soon as it is beyond repair
+    assert len(result.history) == result.n_iter + 1
 
 
 def test_trace_columns(problem: tm.Problem, truth: tm.Tucker) -> None:
     held = tm.Sampling(problem.shape, tm.simulate.sample_indices(problem.shape, 50, rng=9))
-    result = recover(problem, truth=truth, holdout=(held, held.forward(truth)), max_iter=5, tol=0)
-    columns = result.trace.as_arrays()
-    assert set(columns) == set(Row.__dataclass_fields__)
-    assert all(len(column) == len(result.trace) for column in columns.values())
-    assert (np.diff(result.trace.seconds) > 0).all()
-    assert result.seconds == result.trace.seconds[-1]
+    result = recover(
+        problem, truth=truth, validation_data=(held, held.forward(truth)), max_iter=5, tol=0
+    )
+    columns = result.history.as_arrays()
+    assert set(columns) == set(IterationRecord.__dataclass_fields__)
+    assert all(len(column) == len(result.history) for column in columns.values())
+    assert (np.diff(result.history.seconds) > 0).all()
+    assert result.seconds == result.history.seconds[-1]
     misfit = held.forward(result.x) - held.forward(truth)
     expected = np.linalg.norm(misfit) / np.linalg.norm(held.forward(truth))
-    assert result.trace.holdout_error[-1] == pytest.approx(expected)
-    assert np.allclose(result.trace.residual, np.sqrt(2 * result.trace.loss) / problem.y_norm)
-    assert result.trace[0].loss == result.trace.loss[0]
+    assert result.history.validation_error[-1] == pytest.approx(expected)
+    assert np.allclose(result.history.residual, np.sqrt(2 * result.history.loss) / problem.y_norm)
+    assert result.history[0].loss == result.history.loss[0]
     with pytest.raises(AttributeError):
-        result.trace.nonsense  # noqa: B018
+        result.history.nonsense  # noqa: B018
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**80, 2.0**-80])
@@ -276,9 +278,9 @@ def test_resumed_runs_equal_whole_runs_bit_for_bit(
         assert np.array_equal(array, resumed.x.as_arrays()[name])
     for name in ("loss", "residual", "step_size", "change"):
         assert np.array_equal(
-            getattr(whole.trace, name), getattr(resumed.trace, name), equal_nan=True
+            getattr(whole.history, name), getattr(resumed.history, name), equal_nan=True
         )
-    assert (np.diff(resumed.trace.seconds) > 0).all()
+    assert (np.diff(resumed.history.seconds) > 0).all()
 
 
 def test_time_limits_count_what_was_spent_before(problem: tm.Problem, tmp_path: Path) -> None:
@@ -299,7 +301,7 @@ def test_interruption_between_checkpoints(problem: tm.Problem, tmp_path: Path) -
     """A run that dies leaves the last checkpoint whole, and no half-written file."""
     path = tmp_path / "run.npz"
 
-    def die(progress: tm.Progress) -> None:
+    def die(progress: tm.Iteration) -> None:
         if progress.n_iter == 8:
             raise KeyboardInterrupt
 
@@ -331,7 +333,7 @@ def test_checkpoints_refuse_another_run(problem: tm.Problem, tmp_path: Path) -> 
 def edit_checkpoint(path: Path, **changes: Callable[[Any], Any]) -> None:
     arrays = load_arrays(path, "checkpoint")
     for name, change in changes.items():
-        arrays[f"trace.{name}"] = change(arrays[f"trace.{name}"])
+        arrays[f"history.{name}"] = change(arrays[f"history.{name}"])
     save_arrays(path, "checkpoint", arrays)
 
 
@@ -354,7 +356,7 @@ def test_a_checkpoint_of_another_machine_goes_on_and_says_so(
     first = recover(problem, max_iter=max_iter, checkpoint=path, **options)
     whole = recover(problem, max_iter=max_iter + 3, **options)
     shift = 30 * float(np.finfo(dtype).eps)
-    loss = (problem.y_norm * (first.trace.residual[-1] + shift)) ** 2 / 2
+    loss = (problem.y_norm * (first.history.residual[-1] + shift)) ** 2 / 2
     edit_checkpoint(
         path,
         loss=in_last_row(lambda _: loss),
@@ -423,7 +425,7 @@ def test_another_operator_is_refused_by_the_residual_it_gives(
 
 
 def test_checkpoint_folder_must_exist_before_any_work(problem: tm.Problem, tmp_path: Path) -> None:
-    called: list[tm.Progress] = []
+    called: list[tm.Iteration] = []
     with pytest.raises(InputError, match="does not exist"):
         recover(problem, checkpoint=tmp_path / "no" / "run.npz", callback=called.append)
     assert not called

@@ -87,7 +87,7 @@ def test_the_paper_setting(method: str, step: str) -> None:
         max_iter=150,
     )
     assert result.success
-    assert result.trace.error[-1] <= 1e-10
+    assert result.history.error[-1] <= 1e-10
     expected = 75 if step == "constant" else 18 if method == "sm-qrgd" else 13
     assert abs(result.n_iter - expected) <= 3
 
@@ -185,7 +185,7 @@ def test_noise_floor(snr: float, rank: int) -> None:
             truth=truth,
             tol=0,
             xtol=1e-5 * 10 ** (-snr / 20),
-        ).trace.error[-1]
+        ).history.error[-1]
         for method in METHODS
     ]
     assert max(errors) / min(errors) - 1 < 1e-3
@@ -331,7 +331,7 @@ def test_core_cutoff_keeps_weak_directions() -> None:
     result = tm.recover(
         operator, operator.forward(truth), 3, truth=truth, tol=1e-11, max_iter=5000, patience=5000
     )
-    assert result.trace.error[-1] < 1e-9
+    assert result.history.error[-1] < 1e-9
 
 
 def test_accelerated_iterations() -> None:
@@ -537,7 +537,7 @@ def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
     result = tm.recover(operator, noise, 2, tol=1e-8, max_iter=200)
     assert sum("restarted" in note for note in result.notes) <= 2
     assert sum("went on with" in note for note in result.notes) == 1
-    assert result.loss == pytest.approx(result.trace.loss.min(), rel=TIED, abs=0)
+    assert result.loss == pytest.approx(result.history.loss.min(), rel=TIED, abs=0)
 
 
 def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
@@ -554,14 +554,14 @@ def test_auto_takes_the_start_it_is_given() -> None:
     named = tm.recover(problem.operator, problem.y, 2, start="spectral", max_iter=1)
     given = tm.recover(problem.operator, problem.y, 2, start=x0, max_iter=1)
     own = tm.recover(problem.operator, problem.y, 2, max_iter=1)
-    assert named.trace.loss[0] == pytest.approx(given.trace.loss[0])
-    assert named.trace.loss[0] != pytest.approx(own.trace.loss[0])
+    assert named.history.loss[0] == pytest.approx(given.history.loss[0])
+    assert named.history.loss[0] != pytest.approx(own.history.loss[0])
 
 
 def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
     _, operator, y = scarce(seed=5)
     whole = tm.recover(operator, y, 2, tol=1e-8)
-    cut = len(whole.trace) - 3
+    cut = len(whole.history) - 3
     path = tmp_path / "run.npz"
     tm.recover(operator, y, 2, tol=1e-8, max_iter=cut, checkpoint=path)
     resumed = tm.recover(operator, y, 2, tol=1e-8, resume=path)
@@ -578,7 +578,7 @@ def test_gauss_newton_goes_no_further_than_its_target() -> None:
         for target in (0.0, 1e-8)
     }
     assert all(run.success for run in runs.values())
-    assert runs[1e-8].trace.residual[-1] > 10 * runs[0.0].trace.residual[-1]
+    assert runs[1e-8].history.residual[-1] > 10 * runs[0.0].history.residual[-1]
 
 
 @pytest.mark.parametrize("target", [1e-4, 1e-6, 1e-8, 1e-10])
@@ -591,7 +591,7 @@ def test_gauss_newton_hits_its_target_at_once(target: float) -> None:
     )
     assert aimed.success
     assert aimed.n_iter <= plain.n_iter
-    assert 0.05 * target < aimed.trace.residual[-1]
+    assert 0.05 * target < aimed.history.residual[-1]
 
 
 def test_gauss_newton_goes_on_well_beyond_its_target() -> None:

@@ -80,8 +80,8 @@ def _describe(moment: Moment) -> list[str]:
     words = [f"iteration {moment.n_iter}"]
     if math.isfinite(moment.residual):
         words.append(f"residual {moment.residual:.3g}")
-    if math.isfinite(moment.holdout_error):
-        words.append(f"held-out error {moment.holdout_error:.3g}")
+    if math.isfinite(moment.validation_error):
+        words.append(f"held-out error {moment.validation_error:.3g}")
     return words
 
 
@@ -96,8 +96,8 @@ def _fit(moment: Moment, limit: float | None, room: int) -> str:
     left = seconds_left(moment, limit)
     rest = f"{duration(left)} left" if left >= 1 else duration(moment.seconds)
     error = f"residual {moment.residual:.3g}"
-    if math.isfinite(moment.holdout_error):
-        error = f"held out {moment.holdout_error:.3g}"
+    if math.isfinite(moment.validation_error):
+        error = f"held out {moment.validation_error:.3g}"
     choices = (
         [*_describe(moment), _describe_time(moment, limit)],
         [f"iteration {moment.n_iter}", error, rest],

@@ -27,7 +27,7 @@ from tensormend.data.observations import Container, Observations
 from tensormend.errors import InputError
 from tensormend.recovery.entry import recover, warn_about_unseen
 from tensormend.recovery.loop import solve
-from tensormend.recovery.result import Result, Row, Status, Trace
+from tensormend.recovery.result import History, IterationRecord, Result, Status
 from tensormend.recovery.solvers.shrink import effective_freedom
 from tensormend.recovery.stopping import StoppingCriteria
 
@@ -186,9 +186,9 @@ def _time_left(run: Run, limit: float) -> float | None:
 
 def _nothing_to_fit(x: Tucker) -> Result:
     """Return zero, where the means have taken everything out of the data."""
-    row = Row(0.0, 0.0, 0.0)
+    row = IterationRecord(0.0, 0.0, 0.0)
     message = f"{Status.CONVERGED.value} (The data are their means.)"
-    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, Trace((row,)), "shrink")
+    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, History((row,)), "shrink")
 
 
 def _describe(choice: Choice, kind: Container) -> str:

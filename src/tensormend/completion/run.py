@@ -15,7 +15,7 @@ from tensormend.completion.selection import Watch
 from tensormend.core.algebra import Array
 from tensormend.data.observations import Observations
 from tensormend.operators import Sampling
-from tensormend.recovery.loop import Callback, Progress
+from tensormend.recovery.loop import Callback, Iteration
 
 __all__ = ["KnownSampling", "Run", "sign"]
 
@@ -50,9 +50,9 @@ class Run:
         """
         was_stopped = self.watch.is_stopped
 
-        def look(now: Progress) -> bool:
-            error = None if np.isnan(now.row.holdout_error) else now.row.holdout_error
-            is_asked = self.watch.tell("fit", now.row, note, holdout_error=error)
+        def look(now: Iteration) -> bool:
+            error = None if np.isnan(now.record.validation_error) else now.record.validation_error
+            is_asked = self.watch.tell("fit", now.record, note, validation_error=error)
             is_over = bool(callback is not None and callback(now))
             return is_over or (is_asked and not was_stopped)
 

@@ -16,7 +16,7 @@ from tensormend.core.tucker import Tucker
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
 from tensormend.recovery.contract import Solver
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.result import Row, Trace
+from tensormend.recovery.result import History, IterationRecord
 
 __all__ = [
     "MOVED",
@@ -75,9 +75,9 @@ class RunSoFar:
     """
 
     state: Any
-    rows: list[Row]
+    records: list[IterationRecord]
     best: Tucker
-    best_row: int
+    best_index: int
     is_moved: bool = False
 
 
@@ -117,8 +117,8 @@ def _write_run(
         "signature": np.array(_signature(problem, solver)),
         "sums": _signed_sums(problem),
         "is_moved": np.array(run.is_moved),
-        "best_row": np.array(run.best_row),
-        **_prefixed("trace.", Trace(tuple(run.rows)).as_arrays()),
+        "best_index": np.array(run.best_index),
+        **_prefixed("history.", History(tuple(run.records)).as_arrays()),
         **_prefixed("state.", solver.save(run.state)),
         **_prefixed("best.", run.best.as_arrays()),
         **_prefixed("extra.", {} if checkpoint.extra is None else checkpoint.extra()),
@@ -146,7 +146,7 @@ def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
 
 def read_seconds(path: str | os.PathLike[str]) -> float:
     """Return how long the run of a checkpoint had taken when it was saved."""
-    return float(_load_checkpoint(path)["trace.seconds"][-1])
+    return float(_load_checkpoint(path)["history.seconds"][-1])
 
 
 def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -173,23 +173,23 @@ def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) 
             f"the checkpoint {path} belongs to another run: the measurements differ; resume with "
             "the same data (and rng, for a random hold-out)"
         )
-    columns = _unprefixed("trace.", arrays)
-    rows = [
-        Row(**{name: float(values[k]) for name, values in columns.items()})
+    columns = _unprefixed("history.", arrays)
+    records = [
+        IterationRecord(**{name: float(values[k]) for name, values in columns.items()})
         for k in range(len(columns["loss"]))
     ]
     state = solver.load(inside, _unprefixed("state.", arrays))
     residual = problem.unit * float(np.sqrt(2 * state.loss)) / problem.y_norm
-    before = rows[-1].residual
+    before = records[-1].residual
     if not abs(residual - before) <= allowed * (1 + before):
         raise CheckpointError(
             f"the checkpoint {path} has the relative residual {before:.6g}, but its iterate gives "
             f"{residual:.6g} on this problem; the operator has changed"
         )
-    is_same = float(state.loss) * problem.unit * problem.unit == rows[-1].loss
+    is_same = float(state.loss) * problem.unit * problem.unit == records[-1].loss
     is_moved = bool(arrays["is_moved"]) or not (is_same and np.array_equal(sums, arrays["sums"]))
     best = Tucker.from_arrays(_unprefixed("best.", arrays))
-    return RunSoFar(state, rows, best, int(arrays["best_row"]), is_moved)
+    return RunSoFar(state, records, best, int(arrays["best_index"]), is_moved)
 
 
 def _load_checkpoint(path: Any) -> dict[str, Array]:

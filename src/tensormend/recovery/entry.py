@@ -66,7 +66,7 @@ def recover(
     max_iter: int = 500,
     time_limit: float | None = None,
     truth: Tucker | Array | None = None,
-    holdout: tuple[Operator, Array] | None = None,
+    validation_data: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -94,9 +94,9 @@ def recover(
         ascending rank, for SM-QRGD after the lead mode
     tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit : when to stop, see
         `StoppingCriteria`
-    truth : the true tensor, if known, for the trace's error column and ``truth_tol``
-    holdout : an operator and measurements kept from the solver, for the trace
-    callback : called with a `Progress` after every iteration; returning true ends the run
+    truth : the true tensor, if known, for the error column of the history and ``truth_tol``
+    validation_data : an operator and measurements kept from the solver, for the history
+    callback : called with an `Iteration` after every iteration; returning true ends the run
     checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
     resume : path of a checkpoint to go on from, with the other arguments as they were: bit for bit
         on the machine that saved it, to rounding on another, which the notes then say
@@ -110,7 +110,7 @@ def recover(
     -------
     Result
         with ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss``,
-        ``trace`` and ``notes``.
+        ``history`` and ``notes``.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def recover(
     solver = _make_solver(method, step, lead, order, problem, stop)
     x0 = _make_start(start, solver, problem, rng)
     truth = _check_truth(truth, problem)
-    _check_holdout(holdout, problem)
+    _check_validation_data(validation_data, problem)
     _warn_about_data(problem, solver)
     problem = problem.arranged(_arrangement(solver, problem), threads)
     if compact:
@@ -143,7 +143,7 @@ def recover(
         x0,
         stop=stop,
         truth=truth,
-        holdout=holdout,
+        validation_data=validation_data,
         callback=callback,
         checkpoint=_as_checkpoint(checkpoint),
         resume=resume,
@@ -261,18 +261,25 @@ def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Arr
     return truth
 
 
-def _check_holdout(holdout: tuple[Operator, Array] | None, problem: Problem) -> None:
-    if holdout is None:
+def _check_validation_data(
+    validation_data: tuple[Operator, Array] | None, problem: Problem
+) -> None:
+    if validation_data is None:
         return
-    if not isinstance(holdout, tuple) or len(holdout) != 2 or not isinstance(holdout[0], Operator):
+    if (
+        not isinstance(validation_data, tuple)
+        or len(validation_data) != 2
+        or not isinstance(validation_data[0], Operator)
+    ):
         raise InputError(
-            f"holdout must be a pair of an operator and its measurements, got {holdout!r}; "
-            "complete also takes a share of the known entries"
+            "validation_data must be a pair of an operator and its measurements, got "
+            f"{validation_data!r}; "
+            "complete also takes a fraction of the observed entries"
         )
-    operator, y = holdout
+    operator, y = validation_data
     if operator.shape != problem.shape or np.shape(y) != (operator.size,):
         raise InputError(
-            f"holdout must be an operator on tensors of shape {problem.shape} and its "
+            f"validation_data must be an operator on tensors of shape {problem.shape} and its "
             f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
         )
     if not (np.isfinite(y).all() and np.any(y)):

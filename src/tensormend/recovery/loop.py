@@ -23,27 +23,27 @@ from tensormend.operators import Operator
 from tensormend.recovery.checkpoint import MOVED, Checkpoint, RunSoFar, load_run, save_run
 from tensormend.recovery.contract import Solver, State
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.result import Result, Row, Status, Trace
+from tensormend.recovery.result import History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["Callback", "Progress", "Start", "solve"]
+__all__ = ["Callback", "Iteration", "Start", "solve"]
 
 FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a callback is shown: the iterate and its row of the trace."""
+class Iteration:
+    """What a callback is given: the iterate and its record in the history."""
 
     n_iter: int
     x: Tucker
-    row: Row
+    record: IterationRecord
 
 
 Start = Callable[[Problem], Tucker]
 """Makes a starting point from a problem."""
 
-Callback = Callable[[Progress], bool | None]
+Callback = Callable[[Iteration], bool | None]
 """Called after every iteration; a true return value ends the run."""
 
 
@@ -87,7 +87,7 @@ class _Monitor:
 
     problem: Problem
     truth: Tucker | Array | None
-    holdout: tuple[Operator, Array] | None
+    validation_data: tuple[Operator, Array] | None
     stop: StoppingCriteria
 
     def in_data_units(self, x: Tucker) -> Tucker:
@@ -105,11 +105,13 @@ class _Monitor:
             return self.stop.xtol > 0
         return self.stop.change > 0 and residual > FALLING * last_residual
 
-    def row(self, state: State, previous: Tucker | None, last: Row | None, seconds: float) -> Row:
+    def record(
+        self, state: State, previous: Tucker | None, last: IterationRecord | None, seconds: float
+    ) -> IterationRecord:
         unit = self.problem.unit
         misfit = unit * float(np.sqrt(2 * state.loss))
         residual = misfit / self.problem.y_norm
-        change = holdout_error = error = np.nan
+        change = validation_error = error = np.nan
         if np.isfinite(residual):
             if (
                 last is not None
@@ -119,13 +121,15 @@ class _Monitor:
                 size = norm(state.x.core)  # the factors are orthonormal
                 change = state.x.distance(previous) / size if size else np.inf
             x = self.in_data_units(state.x)
-            if self.holdout is not None:
-                operator, y = self.holdout
-                holdout_error = norm(operator.forward(x) - y) / norm(y)
+            if self.validation_data is not None:
+                operator, y = self.validation_data
+                validation_error = norm(operator.forward(x) - y) / norm(y)
             if self.truth is not None:
                 error = x.distance(self.truth) / self.truth_size
         loss = float(state.loss) * unit * unit
-        return Row(seconds, loss, residual, state.step_size, change, holdout_error, error)
+        return IterationRecord(
+            seconds, loss, residual, state.step_size, change, validation_error, error
+        )
 
 
 def solve(
@@ -135,7 +139,7 @@ def solve(
     *,
     stop: StoppingCriteria | None = None,
     truth: Tucker | Array | None = None,
-    holdout: tuple[Operator, Array] | None = None,
+    validation_data: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
     resume: str | os.PathLike[str] | None = None,
@@ -154,8 +158,8 @@ def solve(
         solver's own spectral start
     stop : the rules; the defaults of `StoppingCriteria` if not given
     truth : the true tensor, for the error column and ``truth_tol``
-    holdout : an operator and measurements that the solver does not see
-    callback : called with a `Progress` after every iteration, ends the run by returning true
+    validation_data : an operator and measurements that the solver does not see
+    callback : called with an `Iteration` after every iteration, ends the run by returning true
     checkpoint : save the run now and then, and at its end; a save that fails is a warning
     resume : path of a checkpoint to go on from
     spent : seconds already spent on preparing the problem
@@ -165,7 +169,7 @@ def solve(
         raise InputError("truth_tol needs the true tensor; give truth= as well")
     if checkpoint is not None:
         check_folder(checkpoint.path)
-    monitor = _Monitor(problem, truth, holdout, stop)
+    monitor = _Monitor(problem, truth, validation_data, stop)
     inside = problem.in_units()
     saved = time.perf_counter()
     wall = saved - spent
@@ -178,17 +182,17 @@ def solve(
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
             run, ending = load_run(resume, problem, inside, solver), None
-            wall -= run.rows[-1].seconds
-        ending = ending or stop.check(run.rows, time.perf_counter() - wall) or _finished(run)
+            wall -= run.records[-1].seconds
+        ending = ending or stop.check(run.records, time.perf_counter() - wall) or _finished(run)
         while ending is None:
-            n_iter = len(run.rows)
+            n_iter = len(run.records)
             ending = _advance(run, inside, solver, monitor)
             if ending is None:
                 if callback is not None:
                     x = monitor.in_data_units(run.state.x)
-                    if callback(Progress(n_iter, x, run.rows[-1])):
+                    if callback(Iteration(n_iter, x, run.records[-1])):
                         ending = Status.STOPPED, f"in iteration {n_iter}"
-                ending = stop.check(run.rows, time.perf_counter() - wall) or ending
+                ending = stop.check(run.records, time.perf_counter() - wall) or ending
                 ending = ending or _finished(run)
             if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
                 now = time.perf_counter()
@@ -216,14 +220,14 @@ def _begin(
         elif x0 is not None:
             x0 = x0(inside)
         state = solver.init(inside, x0)
-        row = monitor.row(state, None, None, spent + time.perf_counter() - clock)
-        if np.isfinite(row.residual):
-            return RunSoFar(state, [row], state.x, 0), None
-        trouble = f"the relative residual is {row.residual}"
+        record = monitor.record(state, None, None, spent + time.perf_counter() - clock)
+        if np.isfinite(record.residual):
+            return RunSoFar(state, [record], state.x, 0), None
+        trouble = f"the relative residual is {record.residual}"
     except np.linalg.LinAlgError as error:
         trouble = str(error)
-    row = Row(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
-    return RunSoFar(None, [row], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
+    record = IterationRecord(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
+    return RunSoFar(None, [record], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
 
 
 def _zero(problem: Problem) -> Tucker:
@@ -239,32 +243,32 @@ def _advance(
     try:
         state = solver.step(problem, run.state)
     except np.linalg.LinAlgError as error:
-        return Status.DIVERGED, f"{error} in iteration {len(run.rows)}"
-    seconds = run.rows[-1].seconds + time.perf_counter() - clock
-    run.rows.append(monitor.row(state, run.state.x, run.rows[-1], seconds))
+        return Status.DIVERGED, f"{error} in iteration {len(run.records)}"
+    seconds = run.records[-1].seconds + time.perf_counter() - clock
+    run.records.append(monitor.record(state, run.state.x, run.records[-1], seconds))
     run.state = state
-    if run.rows[-1].residual <= run.rows[run.best_row].residual:
-        run.best, run.best_row = state.x, len(run.rows) - 1
+    if run.records[-1].residual <= run.records[run.best_index].residual:
+        run.best, run.best_index = state.x, len(run.records) - 1
     return None
 
 
 def _finished(run: RunSoFar) -> tuple[Status, str] | None:
     if not getattr(run.state, "is_finished", False):
         return None
-    return Status.FINISHED, f"after {len(run.rows) - 1} iterations"
+    return Status.FINISHED, f"after {len(run.records) - 1} iterations"
 
 
 def _conclude(run: RunSoFar, monitor: _Monitor, status: Status, detail: str, method: str) -> Result:
     keep_last = status in (Status.CONVERGED, Status.FINISHED, Status.STOPPED)
-    row = run.rows[-1 if keep_last else run.best_row]
+    record = run.records[-1 if keep_last else run.best_index]
     return Result(
         x=monitor.in_data_units(run.state.x if keep_last else run.best),
         status=status,
         message=f"{status.value} ({detail[0].upper()}{detail[1:]}.)",
-        n_iter=len(run.rows) - 1,
-        seconds=run.rows[-1].seconds,
-        loss=row.loss,
-        trace=Trace(tuple(run.rows)),
+        n_iter=len(run.records) - 1,
+        seconds=run.records[-1].seconds,
+        loss=record.loss,
+        history=History(tuple(run.records)),
         method=method,
         notes=(*getattr(run.state, "notes", ()), *([MOVED] if run.is_moved else [])),
     )

@@ -1,4 +1,4 @@
-"""What a run returns: a status, a trace with one row per iteration, the tensor."""
+"""What a run returns: a status, a history with one record per iteration, the tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 
-__all__ = ["Result", "Row", "Status", "Trace"]
+__all__ = ["History", "IterationRecord", "Result", "Status"]
 
 
 class Status(Enum):
@@ -35,7 +35,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class IterationRecord:
     """One iterate in numbers.
 
     Attributes
@@ -46,7 +46,7 @@ class Row:
     step_size : the step that led here; NaN for the start
     change : ``||x - previous|| / ||x||``; NaN for the start and, unless ``xtol`` was given,
         while the residual still falls by a tenth or more
-    holdout_error : relative residual on held-out measurements; NaN without any
+    validation_error : relative residual on held-out measurements; NaN without any
     error : ``||x - truth|| / ||truth||``; NaN without a truth
     """
 
@@ -55,40 +55,43 @@ class Row:
     residual: float
     step_size: float = np.nan
     change: float = np.nan
-    holdout_error: float = np.nan
+    validation_error: float = np.nan
     error: float = np.nan
 
 
 @dataclass(frozen=True)
-class Trace:
-    """The rows of a run, the start first; every column of `Row` is an array of that name."""
+class History:
+    """The records of a run, the initial point first.
 
-    rows: tuple[Row, ...] = field(default_factory=tuple)
+    Every field of `IterationRecord` is an array of that name.
+    """
+
+    records: tuple[IterationRecord, ...] = field(default_factory=tuple)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.records)
 
     @overload
-    def __getitem__(self, iteration: int) -> Row: ...
+    def __getitem__(self, iteration: int) -> IterationRecord: ...
 
     @overload
-    def __getitem__(self, iteration: slice) -> Trace: ...
+    def __getitem__(self, iteration: slice) -> History: ...
 
-    def __getitem__(self, iteration: int | slice) -> Row | Trace:
-        rows = self.rows[iteration]
-        return Trace(rows) if isinstance(rows, tuple) else rows
+    def __getitem__(self, iteration: int | slice) -> IterationRecord | History:
+        records = self.records[iteration]
+        return History(records) if isinstance(records, tuple) else records
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *Row.__dataclass_fields__]
+        return [*super().__dir__(), *IterationRecord.__dataclass_fields__]
 
     def __getattr__(self, name: str) -> Array:
-        if name in Row.__dataclass_fields__:
-            return np.array([getattr(row, name) for row in self.rows])
+        if name in IterationRecord.__dataclass_fields__:
+            return np.array([getattr(record, name) for record in self.records])
         raise AttributeError(name)
 
     def as_arrays(self) -> dict[str, Array]:
         """Return all columns by name, ready for a data frame or a file."""
-        return {column.name: getattr(self, column.name) for column in fields(Row)}
+        return {column.name: getattr(self, column.name) for column in fields(IterationRecord)}
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class Result:
     n_iter : number of iterations
     seconds : solver time, initialization included
     loss : ``||A(x) - y||^2 / 2`` of ``x``
-    trace : one row per iteration and one for the start
+    history : one record per iteration and one for the start
     method : name of the solver
     notes : what there is to say about the run: ``"auto"`` tells what it chose and why; a run that
         was resumed elsewhere, that it was
@@ -116,7 +119,7 @@ class Result:
     n_iter: int
     seconds: float
     loss: float
-    trace: Trace
+    history: History
     method: str
     notes: tuple[str, ...] = ()
 

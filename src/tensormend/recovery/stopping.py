@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensormend.errors import InputError
-from tensormend.recovery.result import Row, Status
+from tensormend.recovery.result import IterationRecord, Status
 
 __all__ = ["StoppingCriteria"]
 
@@ -66,37 +66,39 @@ class StoppingCriteria:
         """The tolerance on the relative change in force."""
         return self.tol / 100 if self.xtol is None else self.xtol
 
-    def check(self, rows: Sequence[Row], wall_seconds: float) -> tuple[Status, str] | None:
-        """Return how the run ends after these rows, or ``None`` to go on."""
-        row, n_iter = rows[-1], len(rows) - 1
+    def check(
+        self, records: Sequence[IterationRecord], wall_seconds: float
+    ) -> tuple[Status, str] | None:
+        """Return how the run ends after these records, or ``None`` to go on."""
+        record, n_iter = records[-1], len(records) - 1
         after = f"after {n_iter} iteration{'s' if n_iter != 1 else ''}"
-        if not np.isfinite(row.residual):
-            return Status.DIVERGED, f"the relative residual became {row.residual} {after}"
-        if row.residual > DIVERGED_RESIDUAL * max(1.0, rows[0].residual):
-            return Status.DIVERGED, f"the relative residual grew to {row.residual:.2g} {after}"
-        if row.residual <= self.tol:
-            reached = f"relative residual {row.residual:.2g} is at most {self.tol:.2g}"
+        if not np.isfinite(record.residual):
+            return Status.DIVERGED, f"the relative residual became {record.residual} {after}"
+        if record.residual > DIVERGED_RESIDUAL * max(1.0, records[0].residual):
+            return Status.DIVERGED, f"the relative residual grew to {record.residual:.2g} {after}"
+        if record.residual <= self.tol:
+            reached = f"relative residual {record.residual:.2g} is at most {self.tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        if self.truth_tol is not None and row.error <= self.truth_tol:
-            reached = f"relative error {row.error:.2g} is at most {self.truth_tol:.2g}"
+        if self.truth_tol is not None and record.error <= self.truth_tol:
+            reached = f"relative error {record.error:.2g} is at most {self.truth_tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
         # a short step moves little wherever it is, so it must move less to count as arrived
-        allowed = self.change * min(1.0, row.step_size)
-        is_best = row.residual <= (1 + 1e-6) * min(r.residual for r in rows)
-        if row.change <= allowed and allowed > 0 and is_best:
-            reached = f"relative change {row.change:.2g} is at most {allowed:.2g}"
+        allowed = self.change * min(1.0, record.step_size)
+        is_best = record.residual <= (1 + 1e-6) * min(r.residual for r in records)
+        if record.change <= allowed and allowed > 0 and is_best:
+            reached = f"relative change {record.change:.2g} is at most {allowed:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        if self._is_stalled(rows):
-            return Status.STALLED, f"the loss stayed at {row.loss:.4g} {after}"
+        if self._is_stalled(records):
+            return Status.STALLED, f"the loss stayed at {record.loss:.4g} {after}"
         if n_iter >= self.max_iter:
-            return Status.ITERATION_LIMIT, f"relative residual {row.residual:.2g} {after}"
+            return Status.ITERATION_LIMIT, f"relative residual {record.residual:.2g} {after}"
         if self.time_limit is not None and wall_seconds >= self.time_limit:
-            return Status.TIME_LIMIT, f"relative residual {row.residual:.2g} {after}"
+            return Status.TIME_LIMIT, f"relative residual {record.residual:.2g} {after}"
         return None
 
-    def _is_stalled(self, rows: Sequence[Row]) -> bool:
-        if len(rows) <= self.patience:
+    def _is_stalled(self, records: Sequence[IterationRecord]) -> bool:
+        if len(records) <= self.patience:
             return False
-        recent = min(row.residual for row in rows[-self.patience :])
-        before = min(row.residual for row in rows[: -self.patience])
+        recent = min(record.residual for record in records[-self.patience :])
+        before = min(record.residual for record in records[: -self.patience])
         return recent**2 > (1 - self.min_delta) * before**2

@@ -76,13 +76,13 @@ def draw_course(result: Completion) -> list[Figure]:
     if ranked:
         is_here = chosen is not None and chosen.method == "rank"
         figures.append(_draw_ranks(ranked, chosen if is_here else None))
-    if len(result.trace) > 1:
+    if len(result.history) > 1:
         figures.append(_draw_trace(result))
     return figures
 
 
 def _draw_trace(result: Completion) -> Figure:
-    residual, held = result.trace.residual, result.trace.holdout_error
+    residual, held = result.history.residual, result.history.validation_error
     steps = np.arange(len(residual), dtype=float)
     kind = _marks(len(residual))
     series = [Series(steps, residual, "observed entries", kind)]

@@ -86,7 +86,7 @@ class Search:
 
     def looks_on(self, stage: str, note: str) -> Callback:
         """Return a callback for a fit, which tells of it and ends it when it is late."""
-        return lambda now: self.watch.tell(stage, now.row, note) or self.is_late
+        return lambda now: self.watch.tell(stage, now.record, note) or self.is_late
 
     def in_data_units(self, trial: Trial) -> Trial:
         """Return a trial with its errors in the units of the data."""

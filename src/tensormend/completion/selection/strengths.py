@@ -25,7 +25,7 @@ from tensormend.completion.validation import Fold
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Masked
-from tensormend.recovery.loop import Progress, solve
+from tensormend.recovery.loop import Iteration, solve
 from tensormend.recovery.solvers import Shrink
 from tensormend.recovery.stopping import StoppingCriteria
 
@@ -229,13 +229,13 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     size = float(np.sqrt(fold.weights @ np.abs(held).astype(float) ** 2))
     cut_short: list[_Run] = []
 
-    def look(now: Progress) -> bool:
+    def look(now: Iteration) -> bool:
         strength = solver.strength_at(now.n_iter - 1)
         error = None
         if now.n_iter % solver.rounds == 0:
             error = judge(run, now.x, strength)
         note = f"{place}, strength {strength:.2g}"
-        search.watch.tell("search", now.row, note, holdout_error=error)
+        search.watch.tell("search", now.record, note, validation_error=error)
         is_late = search.is_late  # asked once: time goes on
         if is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
             cut_short.append(run.copy())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tensormend.recovery.result import Row
+from tensormend.recovery.result import IterationRecord
 
 __all__ = ["Moment", "Trial", "Watch"]
 
@@ -49,7 +49,7 @@ class Moment:
         ``"fit"`` for the last fit or one of given rank
     n_iter : iterations so far, of all fits
     residual : relative residual on the entries that are fitted
-    holdout_error : error on held-out entries relative to their size; NaN where none was measured
+    validation_error : error on held-out entries relative to their size; NaN where none was measured
     share : rough share of the work that is done; NaN where it cannot be told
     seconds : time since the start
     note : what is being fitted
@@ -59,7 +59,7 @@ class Moment:
     stage: str
     n_iter: int
     residual: float
-    holdout_error: float
+    validation_error: float
     share: float
     seconds: float
     note: str
@@ -81,24 +81,33 @@ class Watch:
         """Say how many more iterations there may be."""
         self.expected = self.n_iter + n_iterations
 
-    def tell(self, stage: str, row: Row, note: str, *, holdout_error: float | None = None) -> bool:
+    def tell(
+        self,
+        stage: str,
+        record: IterationRecord,
+        note: str,
+        *,
+        validation_error: float | None = None,
+    ) -> bool:
         """Count an iteration and show it; return whether to stop.
 
         Without a held-out error of its own, an iteration shows the last one of its stage.
         """
         self.n_iter += 1
-        if holdout_error is None:
+        if validation_error is None:
             is_same = self.last is not None and self.last.stage == stage
-            holdout_error = self.last.holdout_error if self.last and is_same else math.nan
+            validation_error = self.last.validation_error if self.last and is_same else math.nan
         share = min(self.n_iter / self.expected, NEARLY_DONE) if self.expected else math.nan
         seconds = time.perf_counter() - self.started
-        self.last = Moment(stage, self.n_iter, row.residual, holdout_error, share, seconds, note)
+        self.last = Moment(
+            stage, self.n_iter, record.residual, validation_error, share, seconds, note
+        )
         return self._show(self.last)
 
     def judge(self, trial: Trial, stage: str, note: str) -> None:
         """Show a model that was judged."""
         residual = self.last.residual if self.last else math.nan
-        error = self.last.holdout_error if self.last else math.nan
+        error = self.last.validation_error if self.last else math.nan
         share = self.last.share if self.last else math.nan
         seconds = time.perf_counter() - self.started
         self._show(Moment(stage, self.n_iter, residual, error, share, seconds, note, trial))

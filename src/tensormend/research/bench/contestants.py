@@ -48,9 +48,9 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
     )
     if "errors" not in memory:
         seen = call(truth=given.truth, tol=course.accuracy * 1e-3, truth_tol=course.accuracy)
-        errors = [float(error) for error in seen.trace.error]
-        memory.update(errors=errors, seconds=list(seen.trace.seconds))
-        memory["tol"] = max(seen.trace[-1].residual, LOOSEST * course.accuracy) * (1 + 1e-9)
+        errors = [float(error) for error in seen.history.error]
+        memory.update(errors=errors, seconds=list(seen.history.seconds))
+        memory["tol"] = max(seen.history[-1].residual, LOOSEST * course.accuracy) * (1 + 1e-9)
     if not memory["errors"][-1] <= course.accuracy:
         course.curve = list(zip(memory["seconds"], memory["errors"], strict=True))
         course.n_iter = len(course.curve) - 1
@@ -65,8 +65,8 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
             break
         memory["tol"] *= TIGHTER
     course.n_iter = result.n_iter
-    setup = total - result.trace[-1].seconds  # checks and the sort of the entries come before
-    points = zip(result.trace.seconds + setup, memory["errors"], strict=False)
+    setup = total - result.history[-1].seconds  # checks and the sort of the entries come before
+    points = zip(result.history.seconds + setup, memory["errors"], strict=False)
     course.curve = [*list(points)[: result.n_iter], (total, error)]
 
 

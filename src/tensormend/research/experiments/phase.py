@@ -18,7 +18,7 @@ from tensormend.core.algebra import Array
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.errors import DataWarning
 from tensormend.recovery.entry import recover
-from tensormend.recovery.loop import Progress
+from tensormend.recovery.loop import Iteration
 from tensormend.recovery.result import Status
 from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import draw_completion, group
@@ -89,14 +89,14 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             callback=lambda now: _is_hopeless(now, settings["max_iter"]),
             threads=1,
         )
-    is_fitted = result.status is Status.STOPPED and result.trace[-1].residual <= FITTED
+    is_fitted = result.status is Status.STOPPED and result.history[-1].residual <= FITTED
     return result.n_iter, Status.STALLED if is_fitted else result.status
 
 
-def _is_hopeless(now: Progress, max_iter: int) -> bool:
+def _is_hopeless(now: Iteration, max_iter: int) -> bool:
     """Tell whether a run fits the samples, or is too far away for the rest of the iterations."""
-    return now.row.residual <= FITTED or any(
-        now.n_iter >= share * max_iter and now.row.error > error for share, error in HOPELESS
+    return now.record.residual <= FITTED or any(
+        now.n_iter >= share * max_iter and now.record.error > error for share, error in HOPELESS
     )
 
 

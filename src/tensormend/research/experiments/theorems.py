@@ -76,7 +76,7 @@ def run(settings: Settings) -> dict[str, Any]:
             xtol=0,
             truth_tol=ROUNDING,
             max_iter=settings["max_iter"],
-        ).trace
+        ).history
     needed = sufficient_isometry(step, rank, kappa, order)
     length = max(len(trace), SHOWN) if certain < needed else 0  # outside there is no bound
     return {

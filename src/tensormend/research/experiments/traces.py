@@ -117,7 +117,7 @@ def _run_kernels(
         max_iter=max_iter,
         **rules,
         **options,
-    ).trace
+    ).history
     return {name: getattr(trace, name).tolist() for name in ("seconds", "error", "residual")}
 
 
