@@ -41,7 +41,7 @@ def main(options: Options) -> None:
     truth = frames.astype(float)
     data = np.where(hidden, np.nan, truth)
 
-    result = tm.complete(frames, mask=~hidden, clip=(0, 255), rng=0)
+    result = tm.complete(frames, observed=~hidden, clip=(0, 255), rng=0)
     rows, times = interpolate(data, mode=0), interpolate(data, mode=2)
     filled = {"lines between rows": rows, "lines between frames": times, "tensormend": result.data}
     print_scores("Carphone, rows x columns x frames", truth, hidden, filled, result)

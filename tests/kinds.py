@@ -106,7 +106,7 @@ def _array(dtype: str) -> Case:
     )
 
 
-TABLE: dict[str, Any] = {"modes": ["city", "day", "level"], "value": "flux"}
+TABLE: dict[str, Any] = {"modes": ["city", "day", "level"], "value_column": "flux"}
 
 KINDS: dict[str, Case] = {
     "array": _array("float64"),
@@ -122,11 +122,11 @@ KINDS: dict[str, Case] = {
     "read-only": Case(lambda: {"data": _read_only(HOLED.copy())}),
     "strided": Case(lambda: {"data": np.repeat(HOLED, 2, axis=1)[:, ::2]}),
     "nested lists": Case(lambda: {"data": HOLED.tolist()}),
-    "mask": Case(lambda: {"data": np.where(KNOWN, TRUTH, 99.0), "mask": KNOWN}),
-    "mask over NaN": Case(lambda: {"data": HOLED, "mask": KNOWN}),
-    "integers": Case(lambda: {"data": TRUTH.astype(int), "mask": KNOWN}),
-    "big-endian integers": Case(lambda: {"data": TRUTH.astype(">i2"), "mask": KNOWN}),
-    "booleans": Case(lambda: {"data": FLAGS, "mask": KNOWN}, truth=FLAGS.astype(float)),
+    "observed": Case(lambda: {"data": np.where(KNOWN, TRUTH, 99.0), "observed": KNOWN}),
+    "observed over NaN": Case(lambda: {"data": HOLED, "observed": KNOWN}),
+    "integers": Case(lambda: {"data": TRUTH.astype(int), "observed": KNOWN}),
+    "big-endian integers": Case(lambda: {"data": TRUTH.astype(">i2"), "observed": KNOWN}),
+    "booleans": Case(lambda: {"data": FLAGS, "observed": KNOWN}, truth=FLAGS.astype(float)),
     "masked array": Case(
         lambda: {"data": np.ma.MaskedArray(TRUTH, mask=~KNOWN, fill_value=-9)}, np.ma.MaskedArray
     ),
@@ -145,10 +145,10 @@ KINDS: dict[str, Case] = {
         lambda: {"data": pd.Series(TRUTH[KNOWN]), "indices": PLACES, "shape": SHAPE}
     ),
     "DataArray": Case(lambda: {"data": make_dataarray()}, xr.DataArray),
-    "DataArray with mask": Case(
+    "DataArray with observed": Case(
         lambda: {
             "data": make_dataarray(TRUTH.astype(int)),
-            "mask": make_dataarray(KNOWN).transpose("band", "city", "day"),
+            "observed": make_dataarray(KNOWN).transpose("band", "city", "day"),
         },
         xr.DataArray,
     ),

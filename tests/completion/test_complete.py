@@ -123,7 +123,7 @@ def test_preprocessing_is_undone() -> None:
     rates = np.exp(decaying((20, 21, 22)) + 2)
     counts = rng.poisson(rates)
     known = rng.random(counts.shape) < 0.5
-    result = tm.complete(counts, mask=known, log=True, scale=1, clip=(0, None), rng=0)
+    result = tm.complete(counts, observed=known, log=True, scale=1, clip=(0, None), rng=0)
     assert result.data[known].tolist() == counts[known].tolist()
     assert result.model.min() >= 0
     assert result.fitted.log
@@ -156,7 +156,7 @@ def test_constant_data() -> None:
 def test_complex_data() -> None:
     truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0, dtype="complex128").dense()
     known = np.random.default_rng(1).random(truth.shape) < 0.4
-    result = tm.complete(truth, mask=known, rng=0)
+    result = tm.complete(truth, observed=known, rng=0)
     assert np.allclose(result.data, truth)
 
 

@@ -97,14 +97,14 @@ def test_it_is_described_in_one_line() -> None:
 
 def test_missing_values(path: Places) -> None:
     tm.save(path(".npy"), VALUES.astype(np.uint8))
-    assert tm.load(path(".npy"), missing=3).n_known == 23
-    assert tm.load(path(".npy"), missing=-9).n_known == 24
-    assert tm.load(path(".npy"), missing=np.nan).n_known == 24
+    assert tm.load(path(".npy"), na_value=3).n_known == 23
+    assert tm.load(path(".npy"), na_value=-9).n_known == 24
+    assert tm.load(path(".npy"), na_value=np.nan).n_known == 24
     tm.save(path(".npy"), np.array([[1e20, 1]], dtype=np.float32), overwrite=True)
-    assert tm.load(path(".npy"), missing=1e20).n_known == 1
+    assert tm.load(path(".npy"), na_value=1e20).n_known == 1
     tm.save(path(".npy"), np.zeros((2, 2)), overwrite=True)
     with pytest.raises(FileError, match=r"other than the missing value 0"):
-        tm.load(path(".npy"), missing=0)
+        tm.load(path(".npy"), na_value=0)
     tm.save(path(".npy"), np.full((2, 2), np.nan), overwrite=True)
     with pytest.raises(FileError, match=r"at least one observed entry, found none"):
         tm.load(path(".npy"))
@@ -114,16 +114,16 @@ def test_masks(path: Places) -> None:
     tm.save(path(".npy"), VALUES)
     shown = VALUES % 2 == 0
     np.savez(path(".npz"), mask=shown)
-    assert tm.load(path(".npy"), mask=path(".npz")).n_known == 12
+    assert tm.load(path(".npy"), observed=path(".npz")).n_known == 12
     tm.save(path(".h5"), np.array([[1.0, 0, np.nan], [2, 0, 0]]))
-    by_rows = tm.load(path(".npy"), mask=path(".h5"))
+    by_rows = tm.load(path(".npy"), observed=path(".h5"))
     np.testing.assert_array_equal(by_rows.known[..., 3], [[1, 0, 0], [1, 0, 0]])  # type: ignore[index]
     tm.save(path(".nii"), np.zeros((2, 3, 4), np.uint8))
-    with pytest.raises(FileError, match=r"observed entry that the mask .*a.nii shows, found none"):
-        tm.load(path(".npy"), mask=path(".nii"))
+    with pytest.raises(FileError, match=r"observed entry that .*a.nii shows, found none"):
+        tm.load(path(".npy"), observed=path(".nii"))
     tm.save(path(".mat"), np.ones((3, 4)))
     with pytest.raises(FileError, match=r"the mask .*a.mat must be .*\(2, 3, 4\).* got \(3, 4\)"):
-        tm.load(path(".npy"), mask=path(".mat"))
+        tm.load(path(".npy"), observed=path(".mat"))
 
 
 def test_a_mask_with_other_labels_is_refused(path: Places) -> None:
@@ -131,7 +131,7 @@ def test_a_mask_with_other_labels_is_refused(path: Places) -> None:
     tm.save(path(".npz"), TensorData(np.ones((2, 2)), labels=labels))
     tm.save(path(".h5"), TensorData(np.ones((2, 2)), labels=(labels[0][::-1], None)))
     with pytest.raises(FileError, match=r"must have the labels of the data in mode 'mode 0'"):
-        tm.load(path(".npz"), mask=path(".h5"))
+        tm.load(path(".npz"), observed=path(".h5"))
 
 
 def test_sparse_data_and_sparse_masks(path: Places) -> None:
@@ -140,24 +140,24 @@ def test_sparse_data_and_sparse_masks(path: Places) -> None:
     sparse = there_and_back(path(".npz"), data)
     assert sparse.is_sparse
     assert sparse.shape == (2, 3, 4)
-    assert tm.load(path(".npz"), missing=-9).n_known == 2
+    assert tm.load(path(".npz"), na_value=-9).n_known == 2
     dense = there_and_back(path(".npy"), data)  # as a whole array
     assert dense.n_known == 3
     np.testing.assert_array_equal(dense.dense(), data.dense())
     tm.save(path(".h5"), VALUES != 6)
-    assert tm.load(path(".npz"), mask=path(".h5")).n_known == 2  # 6 is at the first place
-    assert tm.load(path(".npy"), mask=path(".npz")).n_known == 3
+    assert tm.load(path(".npz"), observed=path(".h5")).n_known == 2  # 6 is at the first place
+    assert tm.load(path(".npy"), observed=path(".npz")).n_known == 3
     other = TensorData(np.array([1.0, 0.0]), indices=places[1:], sizes=(2, 3, 4))
     tm.save(path(".npz"), other, overwrite=True)
     mask = path(".npz").rename(path(".mask.npz"))
     tm.save(path(".npz"), data)
-    assert tm.load(path(".npz"), mask=mask).entries()[0].tolist() == [[1, 2, 3]]
+    assert tm.load(path(".npz"), observed=mask).entries()[0].tolist() == [[1, 2, 3]]
     tm.save(mask, TensorData(np.zeros(1), indices=places[:1], sizes=(2, 3, 4)), overwrite=True)
-    with pytest.raises(FileError, match=r"that the mask .* shows"):
-        tm.load(path(".npz"), mask=mask)
+    with pytest.raises(FileError, match=r"that .* shows"):
+        tm.load(path(".npz"), observed=mask)
     tm.save(mask, TensorData(np.ones(1), indices=places[:1], sizes=(2, 3, 5)), overwrite=True)
     with pytest.raises(FileError, match=r"must have the shape of the data"):
-        tm.load(path(".npz"), mask=mask)
+        tm.load(path(".npz"), observed=mask)
 
 
 def test_a_whole_array_of_sparse_data_is_guarded(path: Places) -> None:

@@ -105,7 +105,7 @@ def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     np.save(tmp_path / "whole.npy", whole)
     mask = shown.astype(data.values.dtype)
     path = write(tmp_path, suffix, TensorData(mask, names=data.names, labels=data.labels))
-    masked = tm.load(tmp_path / "whole.npy", mask=path)
+    masked = tm.load(tmp_path / "whole.npy", observed=path)
     np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
 
 
@@ -114,7 +114,7 @@ def test_a_mask_that_loses_its_zeros_is_refused(form: Format, tmp_path: Path) ->
     np.save(tmp_path / "whole.npy", np.ones((4, 4)))
     for suffix in form.suffixes:
         with pytest.raises(InputError, match=rf"zeros stay zeros.*{form.name}.*\.png or \.npy"):
-            tm.load(tmp_path / "whole.npy", mask=tmp_path / f"mask{suffix}")  # not even looked for
+            tm.load(tmp_path / "whole.npy", observed=tmp_path / f"mask{suffix}")
 
 
 def test_formats_that_are_not_exact_are_lossy() -> None:

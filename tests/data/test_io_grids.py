@@ -251,7 +251,7 @@ def test_headers_of_nifti_are_kept(kind: Any, path: Places) -> None:
     image.header.set_slope_inter(0.5, 10)
     nibabel.save(image, path(".nii.gz"))
     stored = nibabel.load(path(".nii.gz")).get_fdata()
-    data = tm.load(path(".nii.gz"), missing=stored[0, 0, 0, 0])
+    data = tm.load(path(".nii.gz"), na_value=stored[0, 0, 0, 0])
     assert data.names == ("x", "y", "z", "time")
     np.testing.assert_array_equal(data.values, stored)
     assert data.n_known < data.values.size

@@ -196,15 +196,15 @@ def test_masks_spread_over_colours_and_frames(tmp_path: Path) -> None:
     save(tmp_path / "a.gif", film())
     mask = grey() > 60
     save(tmp_path / "mask.png", mask)
-    data = load(tmp_path / "a.gif", mask=tmp_path / "mask.png")
+    data = load(tmp_path / "a.gif", observed=tmp_path / "mask.png")
     assert data.n_known == 6 * 3 * mask.sum()
     np.save(tmp_path / "frames.npy", np.stack([mask] * 6))
-    assert load(tmp_path / "a.gif", mask=tmp_path / "frames.npy").n_known == data.n_known
+    assert load(tmp_path / "a.gif", observed=tmp_path / "frames.npy").n_known == data.n_known
     np.save(tmp_path / "colours.npy", np.dstack([mask] * 3))
-    assert load(tmp_path / "a.gif", mask=tmp_path / "colours.npy").n_known == data.n_known
+    assert load(tmp_path / "a.gif", observed=tmp_path / "colours.npy").n_known == data.n_known
     np.save(tmp_path / "wrong.npy", mask[:-1])
     with pytest.raises(FileError, match="shape of the data"):
-        load(tmp_path / "a.gif", mask=tmp_path / "wrong.npy")
+        load(tmp_path / "a.gif", observed=tmp_path / "wrong.npy")
 
 
 def test_missing_colour_is_a_whole_pixel(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_missing_colour_is_a_whole_pixel(tmp_path: Path) -> None:
     values[:4] = 0
     values[10, 10, 1] = 0
     save(tmp_path / "a.png", values)
-    assert load(tmp_path / "a.png", missing=0).n_known == 28 * 40 * 3
+    assert load(tmp_path / "a.png", na_value=0).n_known == 28 * 40 * 3
     save(tmp_path / "b.png", values[..., 1])
-    assert load(tmp_path / "b.png", missing=0).n_known == 28 * 40 - 1
+    assert load(tmp_path / "b.png", na_value=0).n_known == 28 * 40 - 1
 
 
 # TIFF

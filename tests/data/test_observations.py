@@ -98,7 +98,7 @@ def test_empty_slices_are_named_by_their_labels() -> None:
     holed = HOLED.copy()
     holed[:, :, :6] = np.nan
     with pytest.warns(DataWarning, match=r"mode 'level' .* at p, o, n, m, l, \.\.\. \(6 of 8\)"):
-        tm.complete(kinds.make_frame(holed), 1, modes=["city", "day", "level"], value="flux")
+        tm.complete(kinds.make_frame(holed), 1, modes=["city", "day", "level"], value_column="flux")
     with pytest.warns(DataWarning, match=r"mode 'dim_2' .* at 0, 1, 2, 3, 4, \.\.\. \(6 of 8\)"):
         tm.complete(xr.DataArray(holed), 1)
 
@@ -117,13 +117,17 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
 
 def test_columns_may_be_named_in_any_order() -> None:
     frame = kinds.make_frame()[["level", "flux", "city", "note", "day"]]
-    result = tm.complete(frame, 2, modes=["day", "city", "level"], value="flux", max_iter=1)
+    result = tm.complete(frame, 2, modes=["day", "city", "level"], value_column="flux", max_iter=1)
     assert result.x.shape == (7, 6, 8)
     assert list(result.data.columns) == ["level", "flux", "city", "day"]
     slim = frame.drop(columns="note")
     assert as_observations(slim, modes=["day", "city", "level"]).shape == (7, 6, 8)
-    assert as_observations(slim, value="flux").shape == (8, 6, 7)
-    assert as_observations(slim, value="flux").container.describe(1, [0]) == ("mode 'city'", "A")
+    named = as_observations(slim, value_column="flux")
+    assert named.shape == (8, 6, 7)
+    assert named.container.describe(1, [0]) == (
+        "mode 'city'",
+        "A",
+    )
 
 
 def test_fractions_can_be_labels_if_named() -> None:
@@ -198,8 +202,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"data": table(v=[1.0, np.inf])},
         r"got 1 NaN or infinite \(first at a=v, b=2\); mark them as missing",
     ),
-    "NaN where the mask is true": (
-        {"data": HOLED, "mask": np.ones(SHAPE, bool)},
+    "NaN where observed": (
+        {"data": HOLED, "observed": np.ones(SHAPE, bool)},
         "must be finite",
     ),
     "words": (
@@ -214,22 +218,25 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"data": HOLED, "shape": (2, 2, 2)},
         r"shape must be that of the data, \(6, 7, 8\), got \(2, 2, 2\); leave it out",
     ),
-    "numbers as a mask": (
-        {"data": HOLED, "mask": np.ones(SHAPE)},
-        r"boolean array of shape \(6, 7, 8\), true where data is known, got float64 of shape",
+    "numbers as observed": (
+        {"data": HOLED, "observed": np.ones(SHAPE)},
+        r"boolean array of shape \(6, 7, 8\), true where data is observed, got float64 of shape",
     ),
-    "a small mask": ({"data": HOLED, "mask": np.ones((2, 2), bool)}, r"got bool of shape \(2, 2\)"),
-    "mask and indices": (
-        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "mask": KNOWN},
-        "mask does not go with values with indices; leave unknown entries out",
+    "a small array": (
+        {"data": HOLED, "observed": np.ones((2, 2), bool)},
+        r"got bool of shape \(2, 2\)",
+    ),
+    "observed and indices": (
+        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "observed": KNOWN},
+        "observed does not go with values with indices; leave unknown entries out",
     ),
     "columns of an array": (
         {"data": HOLED, "modes": ["a"]},
         "modes does not go with an array; it names the columns of a DataFrame",
     ),
     "a value column with indices": (
-        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "value": "v"},
-        "value does not go with values with indices; it names a column of a DataFrame",
+        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "value_column": "v"},
+        "value_column does not go with values with indices; it names a column of a DataFrame",
     ),
     "indices without a shape": ({"data": [1.0], "indices": [[0, 0, 0]]}, "give shape="),
     "too many values": (
@@ -256,18 +263,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a DataArray of words": ({"data": xr.DataArray([["a", "b"]])}, "data must be numbers"),
     "a DataArray of one dimension": ({"data": xr.DataArray([1.0, 2.0])}, "at least two modes"),
     "shape of a DataArray": ({"data": DENSE, "shape": SHAPE}, "shape does not go with a DataArray"),
-    "a mask of other dimensions": (
-        {"data": DENSE, "mask": xr.DataArray(KNOWN)},
+    "observed of other dimensions": (
+        {"data": DENSE, "observed": xr.DataArray(KNOWN)},
         r"dimensions and coordinates of the data, \('city', 'day', 'band'\), got other ones, "
         r"\('dim_0', 'dim_1', 'dim_2'\); reindex it like the data",
     ),
-    "a mask of other coordinates": (
-        {"data": DENSE, "mask": kinds.make_dataarray(KNOWN).isel(city=slice(None, None, -1))},
-        "a labelled mask must have the dimensions and coordinates",
+    "observed of other coordinates": (
+        {"data": DENSE, "observed": kinds.make_dataarray(KNOWN).isel(city=slice(None, None, -1))},
+        "a labelled observed= must have the dimensions and coordinates",
     ),
-    "a mask of a sparse DataArray": (
-        {"data": xr.DataArray(sparse.COO(PLACES.T, TRUTH[KNOWN], SHAPE)), "mask": KNOWN},
-        "mask goes with a dense DataArray, got a sparse one; leave it out",
+    "observed of a sparse DataArray": (
+        {"data": xr.DataArray(sparse.COO(PLACES.T, TRUTH[KNOWN], SHAPE)), "observed": KNOWN},
+        "observed goes with a dense DataArray, got a sparse one; leave it out",
     ),
     # pandas
     "a Series without MultiIndex": (
@@ -277,11 +284,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an Index": ({"data": pd.Index([1.0, 2.0])}, "or a long DataFrame, got Index"),
     "columns of a Series": (
         {"data": kinds.make_series(), "modes": ["city"]},
-        "modes and value name columns of a DataFrame, got a Series; leave them out",
+        "modes and value_column name columns of a DataFrame, got a Series; leave them out",
     ),
-    "mask of a table": (
-        {"data": table(), "mask": KNOWN},
-        "mask does not go with a table; leave unknown entries out, or make them NaN",
+    "observed of a table": (
+        {"data": table(), "observed": KNOWN},
+        "observed does not go with a table; leave unknown entries out, or make them NaN",
     ),
     "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got an empty table"),
     "a table without values": ({"data": table(v=[np.nan, np.nan])}, "one observed entry, got none"),
@@ -290,7 +297,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"columns must have names of their own, got \['a', 'a', 'v'\]; rename them",
     ),
     "a column that is not there": (
-        {"data": table(), "modes": ["a", "c"], "value": "w"},
+        {"data": table(), "modes": ["a", "c"], "value_column": "w"},
         r"must be columns of the table, \['a', 'b', 'v'\], got \['c', 'w'\]",
     ),
     "a string of modes": (
@@ -299,13 +306,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no value column": (
         {"data": table(w=[1, 2]), "modes": ["a", "b"]},
-        r"value must name one of the columns \['v', 'w'\], got none; give value=",
+        r"value_column must name one of the columns \['v', 'w'\], got none; give value_column=",
     ),
     "values that are labels too": (
-        {"data": table(), "modes": ["a", "b"], "value": "b"},
+        {"data": table(), "modes": ["a", "b"], "value_column": "b"},
         r"two or more columns of labels and another of values, got \['a', 'b'\] and 'b'",
     ),
-    "a mode named twice": ({"data": table(), "modes": ["a", "a"], "value": "v"}, "got .'a', 'a'."),
+    "a mode named twice": (
+        {"data": table(), "modes": ["a", "a"], "value_column": "v"},
+        "got .'a', 'a'.",
+    ),
     "a narrow table": (
         {"data": table()[["a", "v"]]},
         r"got \['a'\] and 'v'; for values under a MultiIndex give that column, a Series",
@@ -313,7 +323,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no columns": ({"data": pd.DataFrame(index=[1, 2])}, r"got \[\] and None"),
     "a wide table": (
         {"data": pd.DataFrame(HOLED[0])},
-        "must be named where they hold fractions, as 0 does; give modes= and value=, and melt",
+        "must be named where they hold fractions, as 0 does; give modes= and value_column=",
     ),
     "a missing label": (
         {"data": table(a=["u", None])},
@@ -355,9 +365,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "at least one observed entry",
     ),
     "a sparse vector": ({"data": sparse.COO.from_numpy(np.ones(3))}, "at least two modes"),
-    "mask of a sparse.COO": (
-        {"data": sparse.COO.from_numpy(np.eye(3)), "mask": np.eye(3) > 0},
-        r"mask does not go with a sparse\.COO",
+    "observed of a sparse.COO": (
+        {"data": sparse.COO.from_numpy(np.eye(3)), "observed": np.eye(3) > 0},
+        r"observed does not go with a sparse\.COO",
     ),
 }
 
@@ -406,8 +416,8 @@ def test_a_wide_frame_of_whole_numbers_gives_a_warning() -> None:
     content = {"station": stations, "year": years, "t": rng.integers(99, size=300)}
     frame = pd.DataFrame(content | {"rain": rng.integers(999, size=300)})
     with pytest.warns(
-        DataWarning, match=r"'t' are taken .*\['station', 'year'\] .*modes= .*value="
+        DataWarning, match=r"'t' are taken .*\['station', 'year'\] .*modes= .*value_column="
     ):
         as_observations(frame)
-    as_observations(frame, modes=["station", "year"], value="rain")
-    as_observations(frame, modes=["station", "year", "t"], value="rain")  # as it was asked for
+    as_observations(frame, modes=["station", "year"], value_column="rain")
+    as_observations(frame, modes=["station", "year", "t"], value_column="rain")

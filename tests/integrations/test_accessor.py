@@ -37,7 +37,7 @@ def test_by_default_a_model_is_chosen() -> None:
 
 def test_options_are_those_of_complete() -> None:
     data = make_dataarray(TRUTH.astype(int))
-    filled = data.tensormend.fill(2, mask=KNOWN, tol=1e-10)
+    filled = data.tensormend.fill(2, observed=KNOWN, tol=1e-10)
     np.testing.assert_allclose(filled, TRUTH, atol=1e-6)
     with pytest.raises(InputError, match="shape does not go with a DataArray"):
         data.tensormend.fill(2, shape=data.shape)

@@ -83,11 +83,11 @@ def test_sampling_scale() -> None:
     assert np.linalg.norm(total - x) < 0.2 * np.linalg.norm(x)
 
 
-def test_sampling_from_mask_and_order_of_measurements() -> None:
+def test_sampling_from_observed_and_order_of_measurements() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 5, 6))
     mask = rng.random(x.shape) < 0.4
-    assert np.array_equal(tm.Sampling.from_mask(mask).forward(x), x[mask])
+    assert np.array_equal(tm.Sampling.from_observed(mask).forward(x), x[mask])
     indices = rng.permutation(np.argwhere(mask))
     operator = tm.Sampling(x.shape, indices, lead=1)
     assert np.array_equal(operator.forward(x), x[tuple(indices.T)])
@@ -107,7 +107,7 @@ def test_sampling_from_mask_and_order_of_measurements() -> None:
         (lambda: tm.Sampling((3, 4), [[0, 0]], scale=0), "scale must be a positive number"),
         (lambda: tm.Sampling((3, 4), [[0, 0]], scale="unit"), "scale must be"),  # type: ignore[arg-type]
         (lambda: tm.Sampling((3, 4), [[0, 0]], threads=0), "threads must be 1 or more"),
-        (lambda: tm.Sampling.from_mask(np.ones((3, 4))), "boolean array"),
+        (lambda: tm.Sampling.from_observed(np.ones((3, 4))), "boolean array"),
         (lambda: tm.Matrix(np.ones((5, 11)), (3, 4)), "must have 12 columns"),
         (lambda: tm.Matrix(np.full((5, 12), np.nan), (3, 4)), "must be finite"),
         (lambda: tm.Matrix.gaussian((3, 4), 0), "1 measurement or more"),

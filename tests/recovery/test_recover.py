@@ -33,8 +33,8 @@ FORMS: dict[str, Any] = {
     "masked array over NaN": lambda: {
         "data": np.ma.MaskedArray(np.where(KNOWN, DENSE, np.nan), mask=~KNOWN)
     },
-    "mask": lambda: {"data": np.where(KNOWN, DENSE, 1e6), "mask": KNOWN},
-    "mask over NaN": lambda: {"data": np.where(KNOWN, DENSE, np.nan), "mask": KNOWN},
+    "observed": lambda: {"data": np.where(KNOWN, DENSE, 1e6), "observed": KNOWN},
+    "observed over NaN": lambda: {"data": np.where(KNOWN, DENSE, np.nan), "observed": KNOWN},
     "indices": lambda: {
         "data": DENSE[KNOWN][::-1],
         "indices": np.argwhere(KNOWN)[::-1],
@@ -69,7 +69,7 @@ def test_a_read_only_array_will_do() -> None:
 def test_integers_and_single_precision() -> None:
     counts = np.outer(np.arange(1, 9), np.arange(1, 10))[:, :, None] * np.arange(1, 4)
     mask = np.random.default_rng(0).random(counts.shape) < 0.7
-    result = tm.complete(counts, rank=1, mask=mask, tol=1e-9)
+    result = tm.complete(counts, rank=1, observed=mask, tol=1e-9)
     assert result.x.dtype == np.float64
     assert np.allclose(result.x.dense(), counts)
     single = tm.complete(np.where(KNOWN, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
@@ -89,7 +89,7 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
 
 
 def test_the_isotropic_scale() -> None:
-    operator = tm.Sampling.from_mask(KNOWN, scale="isotropic")
+    operator = tm.Sampling.from_observed(KNOWN, scale="isotropic")
     y = operator.forward(TRUTH)
     assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
 
@@ -155,8 +155,8 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("held-out measurements must be finite", holdout=([[0, 0, 0]], [np.nan])),
         refuse("max_iter must be a whole number, 0 or more", max_iter=-1),
         refuse("threads must be 1 or more", threads=0),
-        refuse("mask must be a boolean array", mask=np.ones(SHAPE)),
-        refuse("mask must be a boolean array", mask=np.ones((2, 2), bool)),
+        refuse("observed must be a boolean array", observed=np.ones(SHAPE)),
+        refuse("observed must be a boolean array", observed=np.ones((2, 2), bool)),
         refuse("shape must be that of the data", shape=(2, 2, 2)),
     ],
 )
@@ -174,14 +174,17 @@ def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
     [
         ({"data": np.full(SHAPE, np.nan)}, "at least one observed entry"),
         ({"data": np.where(KNOWN, DENSE, np.inf)}, r"must be finite, got \d+ NaN or infinite"),
-        ({"data": np.where(KNOWN, DENSE, np.nan), "mask": np.ones(SHAPE, bool)}, "must be finite"),
+        (
+            {"data": np.where(KNOWN, DENSE, np.nan), "observed": np.ones(SHAPE, bool)},
+            "must be finite",
+        ),
         ({"data": np.zeros(SHAPE)}, "at least one nonzero value"),
         ({"data": np.array([["a", "b"], ["c", "d"]])}, "must be numbers"),
         ({"data": np.ones(5)}, "at least two modes"),
         ({"data": [1.0], "indices": [[0, 0, 0]]}, "give shape="),
         (
-            {"data": [1.0], "indices": [[0, 0, 0]], "mask": KNOWN},
-            "mask does not go with values with indices",
+            {"data": [1.0], "indices": [[0, 0, 0]], "observed": KNOWN},
+            "observed does not go with values with indices",
         ),
         ({"data": [1.0, 2.0], "indices": [[0, 0, 0]], "shape": SHAPE}, "one value per row"),
         ({"data": [1.0], "indices": [[0, 0, 99]], "shape": SHAPE}, "got 99 in row 0"),
@@ -286,7 +289,7 @@ def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -
 
 def test_masks_of_masked_arrays_are_kept() -> None:
     spoiled = np.ma.MaskedArray(np.where(KNOWN, DENSE, -999.0), mask=~KNOWN)
-    assert is_recovered(tm.complete(spoiled, 2, mask=np.ones(SHAPE, bool), tol=1e-8))
+    assert is_recovered(tm.complete(spoiled, 2, observed=np.ones(SHAPE, bool), tol=1e-8))
     everywhere = np.argwhere(np.ones(SHAPE, bool))
     assert is_recovered(tm.complete(spoiled.ravel(), 2, indices=everywhere, shape=SHAPE, tol=1e-8))
 

@@ -317,7 +317,7 @@ def test_thresholding_leaves_a_start_that_does_not_lead(method: str) -> None:
 
     data = diagonal([10.0, 9.0, 8.0, 7.0], [0, 1, 2, 3])
     start = diagonal([10.0, 9.0, 7.0], [0, 1, 3])
-    operator = tm.Sampling.from_mask(np.ones(data.shape, bool))
+    operator = tm.Sampling.from_observed(np.ones(data.shape, bool))
     result = tm.recover(
         operator, operator.forward(data), 3, method=method, step="constant", start=start
     )
@@ -542,7 +542,7 @@ def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
 
 def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
     truth = tm.simulate.random_tucker((60, 60, 60), 1, rng=0)
-    operator = tm.Sampling.from_mask(np.ones(truth.shape, dtype=bool))
+    operator = tm.Sampling.from_observed(np.ones(truth.shape, dtype=bool))
     result = tm.recover(operator, operator.forward(truth), 1, tol=1e-10)
     assert result.success
     assert result.notes[0].startswith("rcg from the corrected start")

@@ -93,7 +93,7 @@ def assert_twins(
 @pytest.mark.parametrize("case", SAMPLED_CASES)
 def test_sampled_solvers_equal_their_dense_twins(case: str, method: str, step: str) -> None:
     data, mask, rank = make_data(case)
-    problem = tm.Problem(tm.Sampling.from_mask(mask), data[mask], rank)
+    problem = tm.Problem(tm.Sampling.from_observed(mask), data[mask], rank)
     assert_twins(problem, data, mask, method, step, SAMPLED_TOL)
 
 
@@ -112,7 +112,7 @@ def test_matrix_solvers_equal_their_dense_twins(case: str, method: str, step: st
 @pytest.mark.parametrize("modes", [(2, 1, 0), (0, 2, 1), (1, 0, 2)])
 def test_arranged_problem_has_the_same_iterates(modes: tuple[int, ...], step: str) -> None:
     data, mask, rank = make_data("anisotropic")
-    problem = tm.Problem(tm.Sampling.from_mask(mask), data[mask], rank).arranged(modes)
+    problem = tm.Problem(tm.Sampling.from_observed(mask), data[mask], rank).arranged(modes)
     for method in ("RGD", "SMQRGD lead 1"):
         assert_twins(problem, data, mask, method, step, SAMPLED_TOL)
 

@@ -57,7 +57,7 @@ def complete(
     and the error on what was held out is told beside that of plain means. Progress goes to stderr.
     Ctrl-C ends a run early: the best result so far is written, and a checkpoint stays.
     """
-    where = given(variable=variable, modes=modes, missing=missing, mask=mask)
+    where = given(variable=variable, modes=modes, na_value=missing, observed=mask)
     settings = given(
         method=method,
         holdout=holdout,

@@ -14,7 +14,7 @@ import typer
 from tensormend.cli import options as o
 from tensormend.cli.outputs import check_source
 from tensormend.cli.settings import given, short_warnings
-from tensormend.cli.words import count, duration, memory, say, show, show_json, times
+from tensormend.cli.words import OPTIONS, count, duration, memory, say, show, show_json, times
 
 if TYPE_CHECKING:
     from tensormend import Inspection
@@ -51,7 +51,7 @@ def inspect(
     of a run are estimates.
     """
     check_source(source)
-    where = given(variable=variable, modes=modes, missing=missing, mask=mask)
+    where = given(variable=variable, modes=modes, na_value=missing, observed=mask)
     with short_warnings(say):
         import tensormend as tm
 
@@ -70,7 +70,7 @@ def _suggest(source: Path, where: dict[str, Any]) -> str:
     name = str(source)
     words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
     for name, value in where.items():
-        words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
+        words += [OPTIONS[name], ",".join(value) if isinstance(value, tuple) else str(value)]
     return shlex.join([*words, "-o", f"filled{''.join(source.suffixes[-1:])}"])
 
 

@@ -46,7 +46,7 @@ class Run:
     def fill(self, *, resume: bool, quiet: bool) -> Outcome:
         """Check everything, read the file, fill its holes, write what was asked for."""
         check_source(self.source)
-        self.outputs.check(self.source, self.where.get("mask"))
+        self.outputs.check(self.source, self.where.get("observed"))
         remark = check_checkpoint(self.checkpoint, resume=resume)
         limit, room = self.settings.get("time_limit"), self.settings.get("memory_limit")
         with (

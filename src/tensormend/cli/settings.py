@@ -103,10 +103,10 @@ def write_code(
     """Write the Python code that does the same as a call of the command.
 
     >>> outputs = Outputs(Path("b.npy"), None, None)
-    >>> print(write_code(Path("a.npy"), {"missing": 0.0}, 3, {"rng": 0}, outputs))
+    >>> print(write_code(Path("a.npy"), {"na_value": 0.0}, 3, {"rng": 0}, outputs))
     import tensormend as tm
     <BLANKLINE>
-    data = tm.load('a.npy', missing=0.0)
+    data = tm.load('a.npy', na_value=0.0)
     result = tm.complete(data, rank=3, rng=0)
     tm.save('b.npy', result.data)
     """

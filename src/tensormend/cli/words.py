@@ -33,12 +33,14 @@ OPTIONS = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *("variable", "modes", "missing", "mask", "rank", "method", "holdout", "center"),
+            *("variable", "modes", "rank", "method", "holdout", "center"),
             *("scale", "log", "clip", "tol", "max_iter", "checkpoint", "resume", "save_every"),
             *("memory_limit", "threads"),
         )
     },
     "time_limit": "--time-limit",
+    "na_value": "--missing",
+    "observed": "--mask",
     "rng": "--seed",
     "overwrite": "--force",
 }

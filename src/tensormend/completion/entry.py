@@ -34,11 +34,11 @@ def complete(
     data: Any,
     rank: Literal["auto"] | int | Sequence[int] = "auto",
     *,
-    mask: Any = None,
+    observed: Any = None,
     indices: Any = None,
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
-    value: Hashable | None = None,
+    value_column: Hashable | None = None,
     method: Any = "auto",
     center: Literal["auto"] | bool | Sequence[int] = "auto",
     scale: int | None = None,
@@ -59,7 +59,7 @@ def complete(
 
     Parameters
     ----------
-    data : an array or ``xarray.DataArray`` with NaN where unknown, or with ``mask``; a
+    data : an array or ``xarray.DataArray`` with NaN where unknown, or with ``observed``; a
         ``numpy.ma`` array, masked where unknown; a vector of values with ``indices`` and
         ``shape``; a pandas Series with a MultiIndex or a long DataFrame, rows left out or NaN
         where unknown; a ``sparse.COO``, whose stored entries are known; a `TensorData`, as `load`
@@ -68,11 +68,11 @@ def complete(
         that are nearly of low rank, ranks are tried on them (see `choose_model` for the rule), and
         the best is fitted to all entries. Else the multilinear rank, one int per mode or one for
         all (less where a mode has less room)
-    mask : boolean array, true where ``data`` is known; NaN may stand where it is false
+    observed : boolean array, true where ``data`` is observed; NaN may stand where it is false
     indices : ``m x d`` integers, the places of the values
     shape : shape of the tensor, with ``indices``
-    modes, value : columns of a DataFrame that hold the labels of each mode and the values; by
-        default the last column holds the values and all others labels
+    modes, value_column : columns of a DataFrame that hold the labels of each mode and the values;
+        by default the last column holds the values and all others labels
     method : for ``rank="auto"``, ``"auto"``, ``"shrink"`` or ``"rank"``: which models to try; for
         a given rank a method of `recover`
     center : take the grand mean (``()``), the effects of the slices of some modes as well, or of
@@ -120,7 +120,14 @@ def complete(
     unknown = sorted(set(options) - RECOVER_OPTIONS)
     if unknown:
         raise TypeError(f"complete has no option {', '.join(unknown)}; see the options of recover")
-    known = as_observations(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
+    known = as_observations(
+        data,
+        observed=observed,
+        indices=indices,
+        shape=shape,
+        modes=modes,
+        value_column=value_column,
+    )
     preprocessing = Preprocessing(log=log, scale=scale, clip=clip)
     watch = Watch(progress, started=clock)
 
@@ -167,11 +174,11 @@ def estimate(
     data: Any,
     rank: Literal["auto"] | int | Sequence[int] = "auto",
     *,
-    mask: Any = None,
+    observed: Any = None,
     indices: Any = None,
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
-    value: Hashable | None = None,
+    value_column: Hashable | None = None,
     method: Any = "auto",
     threads: int | None = None,
 ) -> Cost:
@@ -189,7 +196,14 @@ def estimate(
     >>> bool(2**20 < cost.bytes < 2**28), bool(0 < cost.seconds < 60)
     (True, True)
     """
-    known = as_observations(data, mask=mask, indices=indices, shape=shape, modes=modes, value=value)
+    known = as_observations(
+        data,
+        observed=observed,
+        indices=indices,
+        shape=shape,
+        modes=modes,
+        value_column=value_column,
+    )
     if isinstance(rank, str):
         check_search(rank, method, None, None, {})
         return search_cost(known, threads)

@@ -133,7 +133,7 @@ def inspect(
         for none. More than two million entries are not tried
     threads : threads of the kernels, all cores by default
     rng : generator or seed for what is held out
-    where : ``mask``, ``indices``, ``shape``, ``modes`` and ``value``, as for `complete`
+    where : ``observed``, ``indices``, ``shape``, ``modes`` and ``value_column``, as for `complete`
 
     Examples
     --------

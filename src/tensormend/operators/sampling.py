@@ -67,7 +67,9 @@ class Sampling(Operator):
                 f"dtype must be float32, float64, complex64 or complex128, got {np.dtype(dtype)}"
             )
         if np.asarray(indices).dtype == np.bool_:
-            raise InputError("indices must be integers, got booleans; use Sampling.from_mask(mask)")
+            raise InputError(
+                "indices must be integers, got booleans; use Sampling.from_observed(observed)"
+            )
         n_threads = kernels.thread_count(threads)
         fibres, permutation = Fibres.build(shape, np.asarray(indices), lead, n_threads)
         self._set(fibres, permutation, scale, np.dtype(dtype), threads)
@@ -97,15 +99,15 @@ class Sampling(Operator):
             self.scale = float(scale)
 
     @classmethod
-    def from_mask(cls, mask: Any, **options: Any) -> Sampling:
+    def from_observed(cls, observed: Any, **options: Any) -> Sampling:
         """Observe the entries where a boolean array is true, in C order."""
-        mask = np.asarray(mask)
-        if mask.dtype != np.bool_:
+        observed = np.asarray(observed)
+        if observed.dtype != np.bool_:
             raise InputError(
-                f"mask must be a boolean array, true where observed, got {mask.dtype}; "
-                "convert with mask.astype(bool)"
+                f"observed must be a boolean array, true where observed, got {observed.dtype}; "
+                "convert with observed.astype(bool)"
             )
-        return cls(mask.shape, np.argwhere(mask), **options)
+        return cls(observed.shape, np.argwhere(observed), **options)
 
     @property
     def ratio(self) -> float:

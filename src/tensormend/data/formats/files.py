@@ -131,44 +131,63 @@ def load(
     *,
     variable: str | None = None,
     modes: Sequence[str] | None = None,
-    missing: float | None = None,
-    mask: str | os.PathLike[str] | None = None,
+    na_value: float | None = None,
+    observed: str | os.PathLike[str] | None = None,
     memory_limit: float | None = DEFAULT_MEMORY_LIMIT,
 ) -> TensorData:
-    """Read a tensor with holes from a file.
+    """Read a tensor with missing entries from a file.
 
     Parameters
     ----------
-    path : a file whose name ends as one of `FORMATS` does
-    variable : the array, dataset or column of values to take, where there are several
-    modes : the columns of a table that hold the labels of the modes
-    missing : a value that stands for an unknown entry, beside NaN and what the file itself says;
-        a pixel of colours is unknown if all of them have it
-    mask : another file, of any format that keeps zeros, with an array of the same shape, zero or
-        false where unknown; one of the shape of the leading modes holds for all places of the
-        others, and that of a picture may leave out its colours, its frames, or both
-    memory_limit : bytes that the values may take; a larger file is refused before it is read
+    path : path-like
+        File whose name ends as one of `FORMATS` does.
+    variable : str, default=None
+        Array, dataset or column of values to read, where there are several.
+    modes : sequence of str, default=None
+        Columns of a table that hold the labels of the modes.
+    na_value : float, default=None
+        Value that marks missing entries, in addition to NaN and what the file itself states; a
+        colour pixel is missing if all its channels have it.
+    observed : path-like, default=None
+        Another file, of any format that preserves zeros, with an array that is nonzero where
+        entries are observed, zero or false where they are missing. It has the shape of the data or
+        of its leading modes, and is broadcast over the others; for images it may leave out the
+        channels, the frames, or both.
+    memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
+        Bytes that the values may take; a larger file is refused before it is read.
+
+    Returns
+    -------
+    TensorData
+        Values, and names and labels of the modes where the file has them.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, its format is not known, or does not take an option given.
+    FileError
+        If the file is damaged, or holds no tensor or no observed entry.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "data.npy"
     >>> np.save(path, np.array([[1.0, -9.0], [3.0, 4.0]]))
-    >>> load(path, missing=-9).n_known
+    >>> load(path, na_value=-9).n_known
     3
     """
-    if mask is not None:
-        _check_mask_format(Path(mask))
+    if observed is not None:
+        _check_mask_format(Path(observed))
     data = _read(path, variable, modes, memory_limit)
-    if missing is not None and not np.isnan(missing):
-        hidden = np.asarray(data.values == float(missing))
+    if na_value is not None and not np.isnan(na_value):
+        hidden = np.asarray(data.values == float(na_value))
         if is_colour(data) and not data.is_sparse:  # a pixel is unknown whole
             hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
         data = data.hide(hidden)
-        _check_known(data, path, f"other than the missing value {missing}")
-    if mask is not None:
-        data = data.hide(~_read_mask(Path(mask), data, memory_limit))
-        _check_known(data, path, f"that the mask {mask} shows")
+        _check_known(data, path, f"other than the missing value {na_value}")
+    if observed is not None:
+        data = data.hide(~_read_mask(Path(observed), data, memory_limit))
+        _check_known(data, path, f"that {observed} shows")
     return data
 
 

@@ -28,29 +28,29 @@ class MaskedArrayContainer(Container):
         return np.ma.MaskedArray(super().wrap(block, keys), fill_value=self.fill_value)
 
 
-def read_array(data: Any, mask: Any, shape: Sequence[int] | None) -> Observations:
-    """Read an array that has NaN, a mask of its own, or a mask given."""
+def read_array(data: Any, observed: Any, shape: Sequence[int] | None) -> Observations:
+    """Read an array that has NaN, a observed of its own, or ``observed`` given."""
     array = as_numbers(data)
     if shape is not None and as_shape(shape) != array.shape:
         raise InputError(
             f"shape must be that of the data, {array.shape}, got {tuple(shape)}; leave it out"
         )
     as_shape(array.shape)
-    known = find_known(array, mask, data)
+    known = find_known(array, observed, data)
     is_masked = isinstance(data, np.ma.MaskedArray)
     container = MaskedArrayContainer(data.fill_value) if is_masked else Container()
     return Observations(np.argwhere(known), array[known], array.shape, container)
 
 
-def find_known(array: Array, mask: Any, data: Any) -> Array:
+def find_known(array: Array, observed: Any, data: Any) -> Array:
     """Tell which entries are known, in the words of each kind of array."""
     masked = np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
-    if mask is not None:
-        known = np.asarray(mask)
+    if observed is not None:
+        known = np.asarray(observed)
         if known.dtype != np.bool_ or known.shape != array.shape:
             raise InputError(
-                f"mask must be a boolean array of shape {array.shape}, true where data is known, "
-                f"got {known.dtype} of shape {known.shape}"
+                f"observed must be a boolean array of shape {array.shape}, true where data is "
+                f"observed, got {known.dtype} of shape {known.shape}"
             )
         return known if masked is None else known & ~masked
     return ~np.isnan(array) if masked is None else ~masked

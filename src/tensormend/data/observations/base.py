@@ -226,7 +226,7 @@ def as_numbers(values: Any) -> Array:
     if array.dtype.kind not in "biufc":
         raise InputError(
             f"data must be numbers, got {type(values).__name__} of {array.dtype}; mark unknown "
-            "entries by NaN or give a mask, and convert other kinds of data to an array"
+            "entries by NaN or give observed=, and convert other kinds of data to an array"
         )
     native = array.dtype.newbyteorder("=")
     wide = np.dtype(np.complex128 if native.kind == "c" else np.float64)

@@ -20,7 +20,7 @@ def choose_columns(
     columns: Sequence[Hashable],
     modes: Sequence[Hashable] | None,
     value: Hashable | None,
-    word: str = "value",
+    word: str = "value_column",
 ) -> tuple[tuple[Hashable, ...], Hashable]:
     """Tell the columns of labels from that of values: by default the last holds the values.
 
@@ -47,12 +47,12 @@ def choose_columns(
         advice = "; for values under a MultiIndex give that column, a Series"
         raise InputError(
             f"a long table must have two or more columns of labels and another of values, got "
-            f"{list(names)} and {value!r}{advice if word == 'value' else ''}"
+            f"{list(names)} and {value!r}{advice if word == 'value_column' else ''}"
         )
     return names, value
 
 
-def refuse_fractions(name: Hashable, word: str = "value") -> NoReturn:
+def refuse_fractions(name: Hashable, word: str = "value_column") -> NoReturn:
     """Refuse fractions as labels that nobody asked for: most likely the table is wide."""
     raise InputError(
         f"columns of labels must be named where they hold fractions, as {name!r} does; "
@@ -61,7 +61,7 @@ def refuse_fractions(name: Hashable, word: str = "value") -> NoReturn:
 
 
 def warn_wide(
-    names: Sequence[Hashable], indices: Array, labels: Sequence[Any], word: str = "value"
+    names: Sequence[Hashable], indices: Array, labels: Sequence[Any], word: str = "value_column"
 ) -> None:
     """Warn of whole numbers that were taken for labels and may be measurements.
 

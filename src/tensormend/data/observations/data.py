@@ -91,7 +91,7 @@ class TensorData:
         return "over 99%" if percent > 99 else f"{percent:.2g}%"
 
     def _check_places(self) -> None:
-        """Check that indices and the mask belong to the values."""
+        """Check that indices and ``observed`` belong to the values."""
         if (self.indices is None) != (self.sizes is None):
             raise InputError("indices and sizes go together, got one without the other; give both")
         if self.indices is not None and self.sizes is not None:
@@ -231,20 +231,22 @@ class TensorDataContainer(Labelled):
         return np.asarray(places[0])
 
 
-def read_data(data: TensorData, mask: Any) -> Observations:
+def read_data(data: TensorData, observed: Any) -> Observations:
     """Read what was loaded from a file."""
     container = TensorDataContainer(
         data.names, data.labels, data.name, data.attributes, data.details
     )
     if data.indices is not None:
-        if mask is not None:
-            raise InputError("mask goes with a whole array, got values with indices; leave it out")
+        if observed is not None:
+            raise InputError(
+                "observed goes with a whole array, got values with indices; leave it out"
+            )
         indices, values = data.entries()
         entries = read_entries(values, indices, data.shape)
         return Observations(entries.indices, entries.values, entries.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
-    where = find_known(array, mask, data.values)
+    where = find_known(array, observed, data.values)
     if data.known is not None:
         where = where & data.known
     return Observations(np.argwhere(where), array[where], array.shape, container)

@@ -75,8 +75,8 @@ class DataArrayContainer(Labelled):
         return self.coords.drop_dims(others).coords
 
 
-def read_dataarray(data: Any, mask: Any) -> Observations:
-    """Read a DataArray with NaN where unknown, or with a mask; it may hold a sparse.COO."""
+def read_dataarray(data: Any, observed: Any) -> Observations:
+    """Read a DataArray with NaN where unknown, or with ``observed``; it may hold a sparse.COO."""
     import xarray as xr
 
     if not isinstance(data, xr.DataArray):
@@ -88,28 +88,28 @@ def read_dataarray(data: Any, mask: Any) -> Observations:
         data.dims, data.shape, data.coords.to_dataset(), data.name, dict(data.attrs)
     )
     if type(data.data).__module__.partition(".")[0] == "sparse":
-        if mask is not None:
-            raise InputError("mask goes with a dense DataArray, got a sparse one; leave it out")
+        if observed is not None:
+            raise InputError("observed goes with a dense DataArray, got a sparse one; leave it out")
         inside = read_coo(data.data)
         return Observations(inside.indices, inside.values, inside.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
-    if isinstance(mask, xr.DataArray):
-        mask = _align(mask, data)
-    known = find_known(array, mask, data)
+    if isinstance(observed, xr.DataArray):
+        observed = _align(observed, data)
+    known = find_known(array, observed, data)
     return Observations(np.argwhere(known), array[known], array.shape, container)
 
 
-def _align(mask: Any, data: Any) -> Any:
-    """Bring a labelled mask into the order of the modes of the data."""
+def _align(observed: Any, data: Any) -> Any:
+    """Bring labelled ``observed`` into the order of the modes of the data."""
     import xarray as xr
 
     try:
-        return xr.align(data, mask.transpose(*data.dims), join="exact")[1]
+        return xr.align(data, observed.transpose(*data.dims), join="exact")[1]
     except ValueError as error:
         raise InputError(
-            f"a labelled mask must have the dimensions and coordinates of the data, {data.dims}, "
-            f"got other ones, {mask.dims}; reindex it like the data"
+            f"a labelled observed= must have the dimensions and coordinates of the data, "
+            f"{data.dims}, got other ones, {observed.dims}; reindex it like the data"
         ) from error
 
 

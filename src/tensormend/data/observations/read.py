@@ -17,36 +17,56 @@ from tensormend.errors import InputError
 __all__ = ["as_observations"]
 
 ADVICE = {
-    "mask": "leave unknown entries out, or make them NaN",
+    "observed": "leave unknown entries out, or make them NaN",
     "shape": "leave it out",
     "modes": "it names the columns of a DataFrame",
-    "value": "it names a column of a DataFrame",
+    "value_column": "it names a column of a DataFrame",
 }
 
 
 def as_observations(
     data: Any,
     *,
-    mask: Any = None,
+    observed: Any = None,
     indices: Any = None,
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
-    value: Hashable | None = None,
+    value_column: Hashable | None = None,
 ) -> Observations:
-    """Read what is known of a tensor from data of any accepted kind.
+    """Read the observed entries of a tensor from data of any supported kind.
 
     Parameters
     ----------
-    data : an array or ``xarray.DataArray`` with NaN where unknown, or with ``mask``; a
-        ``numpy.ma`` array, masked where unknown; a vector of values with ``indices`` and
-        ``shape``; a pandas Series with a MultiIndex or a long DataFrame, rows left out or NaN
-        where unknown; a ``sparse.COO``, whose stored entries are known; a `TensorData`, as files
-        are loaded
-    mask : boolean array, true where ``data`` is known; NaN may stand where it is false
-    indices : ``m x d`` integers, the places of the values
-    shape : shape of the tensor, with ``indices``
-    modes, value : columns of a DataFrame that hold the labels of each mode and the values; by
-        default the last column holds the values and all others labels
+    data : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+        An array or ``xarray.DataArray`` with NaN at missing entries, or with ``observed``; a
+        ``numpy.ma`` array, masked at missing entries; a vector of values with ``indices`` and
+        ``shape``; a pandas Series with a MultiIndex or a long DataFrame, where rows of missing
+        entries are left out or NaN; a ``sparse.COO``, whose stored entries are observed; a
+        `TensorData`, as returned by `load`.
+    observed : array_like of bool, default=None
+        True where ``data`` is observed, in the shape of ``data``: the opposite of the mask of a
+        ``numpy.ma`` array. Where it is false, ``data`` may be anything, also NaN.
+    indices : array_like of shape (m, d), default=None
+        Integer indices of the values.
+    shape : sequence of int, default=None
+        Shape of the tensor, with ``indices``.
+    modes : sequence of hashable, default=None
+        Columns of a DataFrame that hold the labels of each mode; by default all but that of the
+        values.
+    value_column : hashable, default=None
+        Column of a DataFrame that holds the values; by default the last.
+
+    Returns
+    -------
+    Observations
+        Indices, values and shape, with the container that puts results back into the same kind of
+        data.
+
+    Raises
+    ------
+    InputError
+        If ``data`` is of no supported kind, holds no observed entry, or an option does not go
+        with this kind of data.
 
     Notes
     -----
@@ -56,8 +76,8 @@ def as_observations(
 
     Examples
     --------
-    >>> known = as_observations([[1.0, float("nan")], [3.0, 4.0]])
-    >>> known.shape, known.values
+    >>> observations = as_observations([[1.0, float("nan")], [3.0, 4.0]])
+    >>> observations.shape, observations.values
     ((2, 2), array([1., 3., 4.]))
     """
     if isinstance(data, str | os.PathLike):
@@ -69,27 +89,27 @@ def as_observations(
     # by the names of the libraries, so that none has to be imported
     families = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
     if indices is not None:
-        _refuse("values with indices", mask=mask, modes=modes, value=value)
+        _refuse("values with indices", observed=observed, modes=modes, value_column=value_column)
         return read_entries(data, indices, shape)
     if "pandas" in families:
-        _refuse("a table", mask=mask, shape=shape)
-        return read_table(data, modes, value)
-    _refuse("an array", modes=modes, value=value)
+        _refuse("a table", observed=observed, shape=shape)
+        return read_table(data, modes, value_column)
+    _refuse("an array", modes=modes, value_column=value_column)
     if isinstance(data, TensorData):
         _refuse("a TensorData", shape=shape)
-        return read_data(data, mask)
+        return read_data(data, observed)
     if "xarray" in families:
         _refuse("a DataArray", shape=shape)
-        return read_dataarray(data, mask)
+        return read_dataarray(data, observed)
     if "sparse" in families:
-        _refuse("a sparse.COO", mask=mask, shape=shape)
+        _refuse("a sparse.COO", observed=observed, shape=shape)
         return read_coo(data)
     if "scipy" in families:
         raise InputError(
             f"a sparse array must be a sparse.COO, whose stored entries are known, got scipy's "
             f"{type(data).__name__}; convert it with sparse.COO(data)"
         )
-    return read_array(data, mask, shape)
+    return read_array(data, observed, shape)
 
 
 def _refuse(what: str, **options: Any) -> None:

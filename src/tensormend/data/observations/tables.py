@@ -105,7 +105,7 @@ def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | No
     elif isinstance(data, pd.Series) and isinstance(data.index, pd.MultiIndex):
         if modes is not None or value is not None:
             raise InputError(
-                "modes and value name columns of a DataFrame, got a Series; leave them out"
+                "modes and value_column name columns of a DataFrame, got a Series; leave them out"
             )
         levels = tuple(data.index.names)
         names = tuple(f"level_{k}" if name is None else name for k, name in enumerate(levels))
