@@ -87,7 +87,7 @@ def find_noise_floor() -> None:
                 ).history.error[-1]
                 for method in METHODS
             ]
-            expected = math.sqrt(truth.n_parameters / operator.size) * level
+            expected = math.sqrt(truth.n_parameters / operator.n_measurements) * level
             cells = [f"{error:.4e}" for error in errors]
             print(f"| {rank} | {snr} | " + " | ".join(cells) + f" | {expected:.2e} |")
 

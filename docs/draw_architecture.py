@@ -147,7 +147,7 @@ STATIONS = {
     "completion.validation": (("find_pattern", "draw_folds"), 3, 1),
     "completion.preprocessing": (("Preprocessing",), 2, 1),
     "completion.selection": (("choose_model", "Choice"), 1, 1),
-    "operators": (("Sampling", "Matrix"), 0, 2),
+    "operators": (("Sampling", "MatrixOperator"), 0, 2),
     "recovery.problem": (("Problem",), 1, 2),
     "recovery.loop": (("solve",), 2, 2),
     "recovery.solvers": (("Shrink", "RGN", "RCG"), 3, 2),

@@ -25,14 +25,14 @@ def _indices(shape: tuple[int, ...]) -> Any:
 OPERATORS: dict[str, Callable[[tuple[int, ...], str], tm.Operator]] = {
     "sampling": lambda shape, dtype: tm.Sampling(shape, _indices(shape), dtype=dtype),
     "sampling along mode 0": lambda shape, dtype: tm.Sampling(
-        shape, _indices(shape), lead=0, dtype=dtype
+        shape, _indices(shape), leaf_mode=0, dtype=dtype
     ),
     "isotropic sampling": lambda shape, dtype: tm.Sampling(
-        shape, _indices(shape), scale="isotropic", dtype=dtype
+        shape, _indices(shape), norm="isotropic", dtype=dtype
     ),
-    "masked": lambda shape, dtype: tm.Masked(shape, _indices(shape), dtype=dtype),
-    "gaussian": lambda shape, dtype: tm.Matrix.gaussian(shape, 30, rng=0, dtype=dtype),
-    "rademacher": lambda shape, dtype: tm.Matrix.rademacher(shape, 30, rng=0, dtype=dtype),
+    "masked": lambda shape, dtype: tm.DenseSampling(shape, _indices(shape), dtype=dtype),
+    "gaussian": lambda shape, dtype: tm.MatrixOperator.gaussian(shape, 30, rng=0, dtype=dtype),
+    "rademacher": lambda shape, dtype: tm.MatrixOperator.rademacher(shape, 30, rng=0, dtype=dtype),
 }
 
 SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
@@ -84,7 +84,7 @@ class FileCase:
 def make_tensor() -> TensorData:
     """Return a tensor of three modes with holes, and all that can be said about it."""
     rng = np.random.default_rng(0)
-    values = tm.simulate.random_tucker((5, 6, 7), 2, rng=rng).dense()
+    values = tm.simulate.random_tucker((5, 6, 7), 2, rng=rng).todense()
     values[rng.random(values.shape) < 0.3] = np.nan
     return TensorData(
         values,

@@ -121,7 +121,7 @@ def test_ranks_and_shapes_are_checked(make: Callable[..., Tucker]) -> None:
 
 
 def condition_numbers(x: Tucker) -> list[float]:
-    values = [np.linalg.svd(matricize(x.dense(), k), compute_uv=False) for k in range(x.ndim)]
+    values = [np.linalg.svd(matricize(x.todense(), k), compute_uv=False) for k in range(x.ndim)]
     return [float(s[0] / s[r - 1]) for s, r in zip(values, x.rank, strict=True)]
 
 
@@ -145,7 +145,7 @@ def test_conditioned_tucker_is_conditioned_in_mode_1_alone(
     assert first == pytest.approx(1, rel=tol)
     assert second == pytest.approx(condition, rel=tol * condition)
     assert third == pytest.approx(1, rel=tol)
-    s = np.linalg.svd(matricize(x.dense(), 1), compute_uv=False)[:rank]
+    s = np.linalg.svd(matricize(x.todense(), 1), compute_uv=False)[:rank]
     assert np.max(np.abs(s - np.linspace(1, 1 / condition, rank))) <= tol
 
 
@@ -312,7 +312,7 @@ def test_sampling_a_huge_tensor_takes_little_memory() -> None:
 @pytest.mark.parametrize("snr", [-10.0, 0.0, 30.0])
 def test_noise_has_the_ratio_asked_for(dtype: str, snr: float) -> None:
     x = random_tucker((50, 50, 40), 3, rng=0, dtype=dtype)
-    signal = x.dense()
+    signal = x.todense()
     sigma = noise_level(x, snr)
     noisy = add_noise(signal, sigma, rng=1)
     assert noisy.dtype == np.dtype(dtype)

@@ -64,18 +64,18 @@ def test_the_sufficient_bound_makes_a_contraction(
 def test_condition_numbers() -> None:
     x = tm.simulate.random_tucker((6, 7, 8), (2, 3, 4), rng=0)
     for mode in range(3):
-        s = np.linalg.svd(tm.algebra.matricize(x.dense(), mode), compute_uv=False)
+        s = np.linalg.svd(tm.algebra.matricize(x.todense(), mode), compute_uv=False)
         expected = s[0] / s[x.rank[mode] - 1]
         assert theory.condition_number(x, mode) == pytest.approx(expected)
-        assert theory.condition_number(x.dense(), mode) == pytest.approx(expected)
-        assert theory.condition_number(x.dense(), mode, rank=1) == 1
+        assert theory.condition_number(x.todense(), mode) == pytest.approx(expected)
+        assert theory.condition_number(x.todense(), mode, rank=1) == 1
     assert theory.condition_number(x * 0.0, 0) == np.inf
     with pytest.raises(InputError, match="rank must lie between"):
         theory.condition_number(x, 0, rank=3)
 
 
 def test_isometry_of_a_full_mode_is_the_spectrum() -> None:
-    operator = tm.Matrix.gaussian((4, 3, 3), 300, rng=0)
+    operator = tm.MatrixOperator.gaussian((4, 3, 3), 300, rng=0)
     values = np.linalg.eigvalsh(operator.matrix.T @ operator.matrix)
     estimate = theory.estimate_isometry(operator, 4, n_iter=400, rng=0)
     assert estimate.upper == pytest.approx(values[-1], rel=1e-3)
@@ -85,7 +85,7 @@ def test_isometry_of_a_full_mode_is_the_spectrum() -> None:
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
 def test_isometry_estimates_are_lower_bounds_that_grow_with_rank(mode: int) -> None:
-    operator = tm.Matrix.gaussian((6, 5, 4), 400, rng=0)
+    operator = tm.MatrixOperator.gaussian((6, 5, 4), 400, rng=0)
     values = np.linalg.eigvalsh(operator.matrix.T @ operator.matrix)
     full = max(1 - values[0], values[-1] - 1)
     estimates = [theory.estimate_isometry(operator, r, mode=mode, rng=0).value for r in (1, 2, 4)]
@@ -97,13 +97,13 @@ def test_isometry_estimates_are_lower_bounds_that_grow_with_rank(mode: int) -> N
 def test_isometry_of_isotropic_sampling_is_poor() -> None:
     """A tensor of mode rank one can hide in the holes: sampling has no small constant."""
     operator = tm.Sampling(
-        (6, 7, 8), tm.simulate.sample_indices((6, 7, 8), 0.5, rng=0), scale="isotropic"
+        (6, 7, 8), tm.simulate.sample_indices((6, 7, 8), 0.5, rng=0), norm="isotropic"
     )
     assert theory.estimate_isometry(operator, 1, rng=0).value > 0.9
 
 
 def test_isometry_refusals() -> None:
-    operator = tm.Matrix.gaussian((4, 3, 3), 30, rng=0)
+    operator = tm.MatrixOperator.gaussian((4, 3, 3), 30, rng=0)
     with pytest.raises(InputError, match="between 1 and 4"):
         theory.estimate_isometry(operator, 5)
     with pytest.raises(InputError, match="lies in"):
@@ -128,7 +128,7 @@ def test_the_theorem_holds_at_every_iteration(
     """A Gaussian problem that meets the condition, with a restricted isometry constant known
     exactly: three times the rank is the full size of mode 0, so R is the distance of the
     spectrum of A*A from 1."""
-    operator = tm.Matrix.gaussian(shape, size, rng=0)
+    operator = tm.MatrixOperator.gaussian(shape, size, rng=0)
     values = np.linalg.eigvalsh(operator.matrix.T @ operator.matrix)
     ric = float(max(1 - values[0], values[-1] - 1))
     truth = tm.simulate.random_tucker(shape, rank, rng=1)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tensormend.data.formats import load as load
     from tensormend.data.formats import save as save
     from tensormend.data.observations import TensorData as TensorData
-    from tensormend.operators import Masked as Masked
-    from tensormend.operators import Matrix as Matrix
+    from tensormend.operators import DenseSampling as DenseSampling
+    from tensormend.operators import MatrixOperator as MatrixOperator
     from tensormend.operators import Operator as Operator
     from tensormend.operators import Sampling as Sampling
     from tensormend.recovery import init as init
@@ -79,7 +79,7 @@ _NAMES = {
     "core.tucker": ("Tucker",),
     "data.formats": ("load", "save"),
     "data.observations": ("TensorData",),
-    "operators": ("Masked", "Matrix", "Operator", "Sampling"),
+    "operators": ("DenseSampling", "MatrixOperator", "Operator", "Sampling"),
     "recovery.checkpoint": ("Checkpoint",),
     "recovery.contract": ("Solver",),
     "recovery.entry": ("recover",),

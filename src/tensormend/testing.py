@@ -49,14 +49,14 @@ def _close(got: Any, expected: Any, tol: float, what: str) -> None:
 def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     """Hold an operator to its contract: linearity, adjoint identity, overrides equal defaults."""
     rng = np.random.default_rng(seed)
-    for name in ("shape", "size", "dtype"):
+    for name in ("tensor_shape", "n_measurements", "tensor_dtype"):
         _require(hasattr(operator, name), f"an operator must set {name}")
-    shape, dtype = operator.shape, np.dtype(operator.dtype)
+    shape, dtype = operator.tensor_shape, np.dtype(operator.tensor_dtype)
     tol = 1e3 * float(np.finfo(dtype).eps) * np.sqrt(np.prod(shape))
     x, z = gaussian(shape, rng, dtype), gaussian(shape, rng, dtype)
-    y = gaussian((operator.size,), rng, dtype)
+    y = gaussian((operator.n_measurements,), rng, dtype)
     seen = operator.forward(x)
-    _require(seen.shape == (operator.size,), f"forward gives shape {seen.shape}")
+    _require(seen.shape == (operator.n_measurements,), f"forward gives shape {seen.shape}")
     _close(operator.forward(2 * x + z), 2 * seen + operator.forward(z), tol, "linearity")
     back = operator.adjoint(y)
     _require(back.shape == shape, f"adjoint gives shape {back.shape}, expected {shape}")
@@ -72,9 +72,9 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
 def _check_overrides(
     operator: Operator, y: Array, rank: int, tol: float, rng: np.random.Generator
 ) -> None:
-    ranks = tuple(min(rank, n) for n in operator.shape)
-    x = random_tucker(operator.shape, ranks, rng=rng, dtype=operator.dtype)
-    _close(operator.forward(x), operator.forward(x.dense()), tol, "forward of a Tucker")
+    ranks = tuple(min(rank, n) for n in operator.tensor_shape)
+    x = random_tucker(operator.tensor_shape, ranks, rng=rng, dtype=operator.tensor_dtype)
+    _close(operator.forward(x), operator.forward(x.todense()), tol, "forward of a Tucker")
     pulls = [
         pull(operator, x, y, want_residual=True)
         for pull in (type(operator).pullback, Operator.pullback)
@@ -83,23 +83,23 @@ def _check_overrides(
     _close(pulls[0].core, pulls[1].core, tol, "core of pullback")
     _close(pulls[0].residual, pulls[1].residual, tol, "residual of pullback")
     pulled, plain = operator.pull(x, y), Operator.pull(operator, x, y)
-    _close(pulled.scale, plain.scale, tol, "scale of pull")
+    _close(pulled.gradient_norm, plain.gradient_norm, tol, "gradient_norm of pull")
     _close(pulled.core, plain.core, tol, "core of pull")
     for k, factor in enumerate(plain.factors):
         _close(pulled.factors[k], factor, tol, f"factor {k} of pull")
     tangent = TuckerTangent.from_pullback(x, pulls[1].core, pulls[1].factors)
     _close(
         operator.forward_tangent(tangent),
-        operator.forward(tangent.as_tucker().dense()),
+        operator.forward(tangent.as_tucker().todense()),
         tol,
         "forward of a Tucker tangent",
     )
-    for k in range(len(operator.shape)):
+    for k in range(len(operator.tensor_shape)):
         _close(pulls[0].factors[k], pulls[1].factors[k], tol, f"factor {k} of pullback")
         _check_mode(operator, x, y, k, tol, rng)
     for low_rank in (None, x):
         shifted = operator.shifted(low_rank, 0.5, y)
-        expected = 0.5 * operator.adjoint(y) + (0 if low_rank is None else low_rank.dense())
+        expected = 0.5 * operator.adjoint(y) + (0 if low_rank is None else low_rank.todense())
         _close(_as_dense(shifted), expected, tol, "shifted")
     (loss, filled), (plain_loss, plain_filled) = (
         f(operator, x, y) for f in (type(operator).filled, Operator.filled)
@@ -118,27 +118,27 @@ def _check_overrides(
     )
     normal, plain = operator.normal(tangent), Operator.normal(operator, tangent)
     _close(normal.loss, plain.loss, tol, "loss of normal")
-    _close(normal.scale, plain.scale, tol, "scale of normal")
+    _close(normal.gradient_norm, plain.gradient_norm, tol, "gradient_norm of normal")
     _close(normal.core, plain.core, tol, "core of normal")
     for k, factor in enumerate(plain.factors):
         _close(normal.factors[k], factor, tol, f"factor {k} of normal")
-    for modes in itertools.permutations(range(len(operator.shape))):
+    for modes in itertools.permutations(range(len(operator.tensor_shape))):
         other, moved = operator.arrange(y, modes, 1)
         _close(norm(moved), norm(y), tol, "measurements of arrange")
         _close(other.adjoint(moved), operator.adjoint(y), tol, "adjoint of arrange")
 
 
 def _as_dense(z: Array | SparsePlusTucker) -> Array:
-    return z.dense() if isinstance(z, SparsePlusTucker) else z
+    return z.todense() if isinstance(z, SparsePlusTucker) else z
 
 
 def _check_mode(
     operator: Operator, x: Tucker, y: Array, mode: int, tol: float, rng: np.random.Generator
 ) -> None:
-    columns = int(np.prod(operator.shape)) // operator.shape[mode]
+    columns = int(np.prod(operator.tensor_shape)) // operator.tensor_shape[mode]
     r = min(x.rank[mode], columns)
-    left = np.linalg.qr(gaussian((operator.shape[mode], r), rng, operator.dtype))[0]
-    right, panel = (gaussian((columns, r), rng, operator.dtype) for _ in range(2))
+    left = np.linalg.qr(gaussian((operator.tensor_shape[mode], r), rng, operator.tensor_dtype))[0]
+    right, panel = (gaussian((columns, r), rng, operator.tensor_dtype) for _ in range(2))
     rows = panel_svd(left, panel)[2]
     got, expected = (
         f(operator, mode, left, right, rows, y)
@@ -150,7 +150,7 @@ def _check_mode(
     tangent = ModeTangent.from_products(mode, left, rows, expected.across, expected.along)
     _close(
         operator.forward_tangent(tangent),
-        operator.forward(tangent.dense(operator.shape)),
+        operator.forward(tangent.todense(operator.tensor_shape)),
         tol,
         f"forward of a tangent of mode {mode}",
     )
@@ -219,11 +219,10 @@ def _check_permutation(
 ) -> None:
     """Solve with the modes in reverse; the limit, not the path, is what must agree."""
     modes = tuple(reversed(range(len(problem.shape))))
-    moved = Sampling(
+    moved = sampling.multiplier * Sampling(
         tuple(problem.shape[k] for k in modes),
         sampling.indices[:, modes],
-        scale=sampling.scale,
-        dtype=sampling.dtype,
+        dtype=sampling.tensor_dtype,
     )
     ranks = tuple(problem.rank[k] for k in modes)
     stop = StoppingCriteria(tol=tol / 100, max_iter=1000)
@@ -234,7 +233,7 @@ def _check_permutation(
         f"the problem was not solved to {tol / 100:.0e} in both mode orders; take one that is "
         "exactly of low rank",
     )
-    _close_tensors(back.x.permute(modes), there.x, tol, "permuting the modes")
+    _close_tensors(back.x.transpose(modes), there.x, tol, "permuting the modes")
 
 
 def _check_pure(solver: Solver[Any], problem: Problem) -> None:

@@ -163,25 +163,25 @@ def estimate_isometry(
 
     Works on dense tensors, so it is for moderate sizes.
     """
-    mode = normalize_mode(mode, len(operator.shape))
-    if not 1 <= rank <= operator.shape[mode]:
+    mode = normalize_mode(mode, len(operator.tensor_shape))
+    if not 1 <= rank <= operator.tensor_shape[mode]:
         raise InputError(
-            f"rank must lie between 1 and {operator.shape[mode]}, the size of mode {mode}, "
+            f"rank must lie between 1 and {operator.tensor_shape[mode]}, the size of mode {mode}, "
             f"got {rank}"
         )
     generator = np.random.default_rng(rng)
     ratios: list[float] = []
 
     def restrict(z: Array) -> Array:
-        if rank < operator.shape[mode]:
-            matrix = np.moveaxis(z, mode, 0).reshape(operator.shape[mode], -1)
+        if rank < operator.tensor_shape[mode]:
+            matrix = np.moveaxis(z, mode, 0).reshape(operator.tensor_shape[mode], -1)
             u = leading_subspace(matrix, rank)
             folded = (u @ (u.conj().T @ matrix)).reshape(np.moveaxis(z, mode, 0).shape)
             z = np.moveaxis(folded, 0, mode)
         return z / norm(z)
 
     def draw() -> Array:
-        return restrict(gaussian(operator.shape, generator, operator.dtype))
+        return restrict(gaussian(operator.tensor_shape, generator, operator.tensor_dtype))
 
     def visit(z: Array) -> Array:
         seen = operator.forward(z)

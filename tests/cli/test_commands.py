@@ -194,7 +194,7 @@ def test_all_that_was_asked_for_is_written(capsys: Captured) -> None:
     record = json.loads(streams.out)
     assert record["written"] == {"data": "smooth.npy", "model": "model.npz"}
     assert tm.Tucker.load("model.npz").rank == (2, 2, 2)
-    assert np.allclose(tm.Tucker.load("model.npz").dense(), np.load("smooth.npy"))
+    assert np.allclose(tm.Tucker.load("model.npz").todense(), np.load("smooth.npy"))
 
 
 @pytest.mark.checkout
@@ -256,7 +256,7 @@ def test_a_verdict_of_hopeless_is_an_exit_code_if_asked_for() -> None:
 
 
 def test_warnings_are_short_lines(capsys: Captured) -> None:
-    data = tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense()
+    data = tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense()
     data[3] = np.nan
     np.save("gap.npy", data)
     assert main(["complete", "gap.npy", "-o", "a.npy", "--rank", "2"]) == 0

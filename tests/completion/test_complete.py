@@ -42,7 +42,7 @@ def rmse(filled: Any, x: Any, data: Any) -> float:
 def test_the_rank_of_exact_data_is_found(
     shape: tuple[int, ...], rank: tuple[int, ...], ratio: float
 ) -> None:
-    truth = tm.simulate.random_tucker(shape, rank, rng=0).dense()
+    truth = tm.simulate.random_tucker(shape, rank, rng=0).todense()
     result = tm.complete(with_holes(truth, ratio), rng=0)
     assert result.x.rank == rank
     assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
@@ -52,7 +52,7 @@ def test_the_rank_of_exact_data_is_found(
 
 
 def test_noise_does_not_raise_the_rank() -> None:
-    truth = tm.simulate.random_tucker((40, 40, 40), (2, 4, 3), rng=0).dense()
+    truth = tm.simulate.random_tucker((40, 40, 40), (2, 4, 3), rng=0).todense()
     truth /= truth.std()
     noisy = truth + 1e-3 * np.random.default_rng(1).standard_normal(truth.shape)
     data = with_holes(noisy, 0.2)
@@ -81,12 +81,12 @@ def test_the_choice_is_close_to_the_best_strength() -> None:
     got = rmse(tm.complete(data, rng=0, method="shrink").model, x, data)
     known = ~np.isnan(data)
     mean = noisy[known].mean()
-    operator = tm.Masked(x.shape, np.argwhere(known))
+    operator = tm.DenseSampling(x.shape, np.argwhere(known))
     oracle = np.inf
     for strength in np.geomspace(0.1, 0.001, 12):
         solver = tm.solvers.Shrink(strength, first=0.3)
         fit = tm.recover(operator, noisy[known] - mean, x.shape, method=solver).x
-        oracle = min(oracle, rmse(fit.dense() + mean, x, data))
+        oracle = min(oracle, rmse(fit.todense() + mean, x, data))
     assert got < 1.03 * oracle
 
 
@@ -134,7 +134,7 @@ def test_preprocessing_is_undone() -> None:
 
 
 def test_a_given_rank_takes_preprocessing_too() -> None:
-    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).dense() + 100
+    truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).todense() + 100
     data = with_holes(truth, 0.4)
     result = tm.complete(data, 2, center=(), tol=1e-9)
     assert result.fitted.mean == pytest.approx(np.nanmean(data))
@@ -154,7 +154,7 @@ def test_constant_data() -> None:
 
 
 def test_complex_data() -> None:
-    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0, dtype="complex128").dense()
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0, dtype="complex128").todense()
     known = np.random.default_rng(1).random(truth.shape) < 0.4
     result = tm.complete(truth, observed=known, rng=0)
     assert np.allclose(result.data, truth)
@@ -182,7 +182,7 @@ def test_progress_is_told_every_trial_and_iteration() -> None:
 
 def test_progress_is_told_of_a_given_rank() -> None:
     seen: list[tm.Moment] = []
-    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
     result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
     assert [moment.residual for moment in seen] == result.history.residual[1:].tolist()
     assert [moment.validation_error for moment in seen] == result.history.validation_error[
@@ -203,7 +203,7 @@ def test_progress_may_end_a_search(after: int) -> None:
 
 
 def test_progress_may_end_a_fit() -> None:
-    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).dense(), 0.5)
+    data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
     result = tm.complete(data, 2, rng=0, progress=lambda moment: moment.n_iter >= 2)
     assert result.status is tm.Status.STOPPED
     assert result.n_iter == 2
@@ -263,7 +263,7 @@ def test_too_few_entries_to_choose_by() -> None:
 
 
 def test_only_one_kind_of_model() -> None:
-    data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).dense(), 0.4)
+    data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).todense(), 0.4)
     assert {t.method for t in tm.complete(data, rng=0, method="shrink").path} == {"shrink"}
     assert {t.method for t in tm.complete(data, rng=0, method="rank").path} == {"rank"}
 
@@ -312,7 +312,7 @@ def test_noise_on_an_offset_is_not_determined() -> None:
 
 
 def test_a_matrix_with_rows_never_seen() -> None:
-    data = with_holes(tm.simulate.random_tucker((50, 40), 3, rng=0).dense(), 0.6)
+    data = with_holes(tm.simulate.random_tucker((50, 40), 3, rng=0).todense(), 0.6)
     data[[3, 7, 20]] = np.nan
     with pytest.warns(DataWarning, match=r"no observation at all at index 3, 7, 20 \(3 of 50\)"):
         result = tm.complete(data, rng=0)
@@ -369,7 +369,7 @@ def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
 
 
 def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
-    truth = tm.simulate.random_tucker((15, 16, 17), 2, rng=0).dense()
+    truth = tm.simulate.random_tucker((15, 16, 17), 2, rng=0).todense()
     data = with_holes(truth, 0.5)
     places = np.argwhere(np.isnan(data))[:300]
     trust = tm.complete(data, 2, holdout=(places, truth[tuple(places.T)] + 1.0)).trust
@@ -379,7 +379,7 @@ def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
 
 
 def test_noise_is_told_from_entries_that_the_fit_saw() -> None:
-    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     x = truth + 0.1 * np.random.default_rng(1).standard_normal(truth.shape)
     trust = tm.complete(with_holes(x, 0.4), 8, holdout=0.2, rng=0, max_iter=100).trust
     assert trust.noise < 0.13

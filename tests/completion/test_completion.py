@@ -60,7 +60,7 @@ def relabelled(name: str) -> tuple[Completion, Any]:
     order = np.argsort(whole, axis=None)  # where each place of the case is in the tensor
     tensor = case.truth.ravel()[order].reshape(SHAPE)
     mask = KNOWN.ravel()[order].reshape(SHAPE)
-    return pretend(known, OTHER), np.where(mask, tensor, OTHER.dense())
+    return pretend(known, OTHER), np.where(mask, tensor, OTHER.todense())
 
 
 def as_array(name: str, data: Any) -> Any:
@@ -105,7 +105,7 @@ def test_observed_entries_are_kept_as_they_are(name: str) -> None:
     np.testing.assert_array_equal(filled[KNOWN], case.truth[KNOWN])  # to the last bit
     model = as_array(name, completion.model)
     assert type(completion.model) is case.type
-    assert model == close(OTHER.dense(), case.dtype)
+    assert model == close(OTHER.todense(), case.dtype)
     assert completion.data is completion.data  # made once
 
 
@@ -170,7 +170,7 @@ def test_a_dataarray_keeps_all_but_its_encoding() -> None:
     data = make_dataarray()
     data.encoding = {"dtype": "int16", "scale_factor": 0.1}
     out = pretend(as_observations(data), OTHER).data
-    filled = data.where(KNOWN, OTHER.dense())
+    filled = data.where(KNOWN, OTHER.todense())
     xr.testing.assert_allclose(out, filled)
     xr.testing.assert_identical(out.coords.to_dataset(), data.coords.to_dataset())
     assert (out.name, out.attrs, out.dims) == (data.name, data.attrs, data.dims)

@@ -36,7 +36,7 @@ def status(name):
 
 warnings.simplefilter("ignore")
 task = json.loads(sys.argv[1])
-small = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).dense()
+small = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).todense()
 tm.complete(np.where(np.random.default_rng(0).random(small.shape) < 0.6, small, np.nan), 2)
 with np.load(task["file"]) as data:
     indices, values = data["indices"], data["values"]

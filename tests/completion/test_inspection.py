@@ -15,7 +15,7 @@ SHAPE = (20, 21, 22)
 
 
 def observe(rank: int, ratio: float, noise: float = 0.0) -> np.ndarray:
-    truth = tm.simulate.random_tucker(SHAPE, rank, rng=0).dense()
+    truth = tm.simulate.random_tucker(SHAPE, rank, rng=0).todense()
     data = truth + noise * truth.std() * np.random.default_rng(1).standard_normal(SHAPE)
     return np.where(np.random.default_rng(2).random(SHAPE) < ratio, data, np.nan)
 

@@ -31,7 +31,7 @@ def decaying() -> Any:
 
 def low_rank() -> Any:
     """Return a tensor of low rank, so that ranks are tried too."""
-    return tm.simulate.random_tucker(SHAPE, 2, rng=0).dense()
+    return tm.simulate.random_tucker(SHAPE, 2, rng=0).todense()
 
 
 def with_holes(x: Any) -> Any:

@@ -78,7 +78,7 @@ def check(page: str) -> Reader:
 
 
 def holed(shape: tuple[int, ...], share: float = 0.5, rank: int = 1, seed: int = 0) -> Any:
-    truth = tm.simulate.random_tucker(shape, rank, rng=seed).dense()
+    truth = tm.simulate.random_tucker(shape, rank, rng=seed).todense()
     return np.where(np.random.default_rng(seed).random(shape) < share, truth, np.nan)
 
 

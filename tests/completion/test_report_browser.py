@@ -30,7 +30,7 @@ def driver() -> Iterator[Any]:
 
 def make_video() -> tm.Completion:
     rng = np.random.default_rng(0)
-    truth = tm.simulate.random_tucker((12, 14, 18, 3), 2, rng=0).dense()
+    truth = tm.simulate.random_tucker((12, 14, 18, 3), 2, rng=0).todense()
     data = tm.TensorData(
         np.where(rng.random(truth.shape) < 0.5, truth, np.nan),
         names=("frame", "y", "x", "channel"),
@@ -41,11 +41,11 @@ def make_video() -> tm.Completion:
 
 
 def make_plane() -> tm.Completion:
-    return tm.complete(tm.simulate.random_tucker((30, 20), 2, rng=0).dense(), rank=2, rng=0)
+    return tm.complete(tm.simulate.random_tucker((30, 20), 2, rng=0).todense(), rank=2, rng=0)
 
 
 def make_volume() -> tm.Completion:
-    truth = tm.simulate.random_tucker((9, 15, 12, 5, 4), 1, rng=0).dense()
+    truth = tm.simulate.random_tucker((9, 15, 12, 5, 4), 1, rng=0).todense()
     seen = np.random.default_rng(0).random(truth.shape) < 0.5
     return tm.complete(np.where(seen, truth, np.nan), rng=0)
 

@@ -569,7 +569,7 @@ def test_a_mask_of_held_out_entries_will_do() -> None:
 
 
 def test_fibres_that_were_never_seen_are_remarked() -> None:
-    truth = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).dense()
+    truth = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).todense()
     data = np.where(np.random.default_rng(1).random(truth.shape) < 0.7, truth, np.nan)
     whole = tm.complete(data, 2, holdout=0.1, rng=0).trust
     assert whole.worst_mode is None

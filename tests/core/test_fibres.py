@@ -61,7 +61,7 @@ def test_build_sorts_the_entries_and_says_how(
     fibres, permutation = Fibres.build(shape, indices, signed)
     assert fibres.shape == shape
     assert fibres.modes == modes
-    assert fibres.lead == lead
+    assert fibres.leaf_mode == lead
     assert fibres.size == len(indices)
     expected = expected_order(indices, modes)
     assert identity_or(permutation, len(indices)) == expected
@@ -124,7 +124,7 @@ def test_along_brings_values_into_the_order_of_another_mode(
     lead, mode = (data.draw(st.integers(0, len(shape) - 1)) for _ in range(2))
     fibres, _ = Fibres.build(shape, indices, lead)
     other, permutation = fibres.along(mode)
-    assert other.lead == mode
+    assert other.leaf_mode == mode
     assert other.modes == tree_order(shape, mode)
     order = identity_or(permutation, fibres.size)
     np.testing.assert_array_equal(other.indices(), fibres.indices()[order])

@@ -82,7 +82,7 @@ class Case:
                 random_values(rng, (shape[k], r), dtype)
                 for k, r in zip(fibres.modes, tree_ranks, strict=True)
             ],
-            random_values(rng, (shape[fibres.lead], rank), dtype),
+            random_values(rng, (shape[fibres.leaf_mode], rank), dtype),
             random_values(rng, (n_columns, rank), dtype),
             random_values(rng, (n_columns, rank), dtype),
         )

@@ -49,14 +49,14 @@ def test_shrinkage_is_the_filter_of_the_singular_values(
     z = decaying(shape).astype(dtype)
     if dtype == "complex128":
         z = z * np.exp(1j * np.random.default_rng(3).random(shape))
-    got, expected = shrink(z, 0.05, filter=name).x.dense(), dense_twin(z, 0.05, name)
+    got, expected = shrink(z, 0.05, filter=name).x.todense(), dense_twin(z, 0.05, name)
     # directions that keep less than a hundredth are left out
     assert norm(got - expected) < 0.02 * norm(z - expected)
 
 
 def test_strong_shrinkage_leaves_little_and_none_leaves_all() -> None:
     z = decaying((8, 9, 10))
-    assert norm(shrink(z, 0.0).x.dense() - z) < ROUNDING * norm(z)
+    assert norm(shrink(z, 0.0).x.todense() - z) < ROUNDING * norm(z)
     norms = [shrink(z, strength).x.norm() for strength in (0.001, 0.01, 0.1, 1.0)]
     assert norms == sorted(norms, reverse=True)
     assert norms[-1] < 0.5 * norm(z)
@@ -76,19 +76,19 @@ def test_sparse_plus_tucker_is_shrunk_like_the_dense_sum() -> None:
     indices, y = sampled(decaying((12, 13, 14)), 0.3)
     operator = tm.Sampling((12, 13, 14), indices)
     z = operator.shifted(x, 0.5, y)
-    dense = shrink(z.dense(), 0.05).x.dense()
-    assert norm(shrink(z, 0.05).x.dense() - dense) < 1e-8 * norm(dense)
+    dense = shrink(z.todense(), 0.05).x.todense()
+    assert norm(shrink(z, 0.05).x.todense() - dense) < 1e-8 * norm(dense)
 
 
 @pytest.mark.parametrize("kind", ["masked", "sampling", "matrix"])
 def test_conformance(kind: str) -> None:
     x = decaying((9, 10, 11))
     indices, y = sampled(x, 0.4)
-    operator: tm.Operator = tm.Masked(x.shape, indices)
+    operator: tm.Operator = tm.DenseSampling(x.shape, indices)
     if kind == "sampling":
         operator = tm.Sampling(x.shape, indices)
     elif kind == "matrix":
-        operator = tm.Matrix.gaussian(x.shape, 600, rng=0)
+        operator = tm.MatrixOperator.gaussian(x.shape, 600, rng=0)
         y = operator.forward(x)
     problem = tm.Problem(operator, y, x.shape)
     check_solver(lambda: Shrink(strength=1e-2), problem, is_exact=False)
@@ -103,7 +103,7 @@ def test_both_operators_give_the_same_fit() -> None:
             Shrink(),
             stop=StoppingCriteria(**NO_STOP),
         ).x
-        for kind in (tm.Masked, tm.Sampling)
+        for kind in (tm.DenseSampling, tm.Sampling)
     ]
     assert fits[0].distance(fits[1]) < 1e-6 * fits[0].norm()
 
@@ -113,7 +113,7 @@ def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
     iteration stays."""
     x = decaying((14, 15, 16))
     indices, y = sampled(x, 0.6)
-    operator = tm.Masked(x.shape, indices)
+    operator = tm.DenseSampling(x.shape, indices)
     solver = Shrink(strength=0.02, rounds=60)
     fit = solve(
         tm.Problem(operator, y, x.shape), solver, stop=StoppingCriteria(**NO_STOP, max_iter=2000)
@@ -125,7 +125,7 @@ def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
 def test_it_takes_far_fewer_iterations_than_the_plain_one() -> None:
     x = decaying((20, 21, 22))
     indices, y = sampled(x, 0.2)
-    problem = tm.Problem(tm.Masked(x.shape, indices), y, x.shape)
+    problem = tm.Problem(tm.DenseSampling(x.shape, indices), y, x.shape)
     goal = solve(
         problem, Shrink(0.01, rounds=100), stop=StoppingCriteria(**NO_STOP, max_iter=3000)
     ).x
@@ -146,7 +146,7 @@ def test_shrinkage_beats_every_rank_on_decaying_spectra() -> None:
     hidden[tuple(indices.T)] = False
 
     def rmse(result: tm.Result) -> float:
-        return float(np.sqrt(np.mean((result.x.dense() - x)[hidden] ** 2)))
+        return float(np.sqrt(np.mean((result.x.todense() - x)[hidden] ** 2)))
 
     operator = tm.Sampling(x.shape, indices)
     ranks = [rmse(tm.recover(operator, y, r, start="corrected", max_iter=50)) for r in range(1, 7)]
@@ -194,7 +194,7 @@ def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
     """All entries seen, x = F y with F a product of filters, whose trace is a product of sums."""
     x = decaying((12, 13, 14))
     everything = np.argwhere(np.ones(x.shape, dtype=bool))
-    problem = tm.Problem(tm.Masked(x.shape, everything), x.ravel(), x.shape)
+    problem = tm.Problem(tm.DenseSampling(x.shape, everything), x.ravel(), x.shape)
     solver = Shrink(strength=0.02)
     fit = solve(problem, solver, stop=StoppingCriteria(**NO_STOP)).x
     rng = np.random.default_rng(0)
@@ -206,4 +206,4 @@ def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
 
 def test_masked_refuses_a_repeat() -> None:
     with pytest.raises(InputError, match=r"each entry may be observed once, got 3 indices of 2"):
-        tm.Masked((2, 3), [[0, 1], [1, 2], [0, 1]])
+        tm.DenseSampling((2, 3), [[0, 1], [1, 2], [0, 1]])

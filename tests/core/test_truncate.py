@@ -115,7 +115,7 @@ def assert_orthonormal(matrices: Sequence[Array]) -> None:
 
 
 def error(z: Array, x: Tucker) -> float:
-    return float(np.linalg.norm(z - x.dense()))
+    return float(np.linalg.norm(z - x.todense()))
 
 
 def tails(z: Array, rank: Sequence[int]) -> list[float]:
@@ -166,7 +166,7 @@ def test_an_exact_rank_is_kept(size: Sizes, dtype: str, seed: int, data: st.Data
     shape, rank = size
     rng = np.random.default_rng(seed)
     x = random_tucker(rng, shape, rank, dtype)
-    z = x.dense()
+    z = x.todense()
     order = data.draw(st.permutations(range(len(shape))))
     larger = 0.5 * x + 0.5 * x
     tol = ROUNDING * eps(dtype) * float(np.linalg.norm(z))
@@ -195,12 +195,12 @@ def test_dense_truncations_are_those_of_plain_svds(
     scale = float(np.linalg.norm(z))
     expected, gap = plain_thosvd(z, rank)
     if gap > GAP:
-        assert np.linalg.norm(thosvd(z, rank).dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(thosvd(z, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(z, rank, order)
     if gap > GAP:
         got = sthosvd(z, rank, order=order)
         assert_orthonormal(got.factors)
-        assert np.linalg.norm(got.dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
 
 @many
@@ -216,17 +216,17 @@ def test_a_tucker_tensor_is_truncated_as_its_dense_array(
         gaussian(rng, larger, dtype),
         tuple(gaussian(rng, (n, r), dtype) for n, r in zip(shape, larger, strict=True)),
     )
-    z = x.dense()
+    z = x.todense()
     scale = float(np.linalg.norm(z))
     order = data.draw(st.permutations(range(len(shape))))
     expected, gap = plain_thosvd(z, rank)
     if gap > GAP:
-        assert np.linalg.norm(thosvd(x, rank).dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(thosvd(x, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(z, rank, order)
     if gap > GAP:
         got = sthosvd(x, rank, order=order)
         assert_orthonormal(got.factors)
-        assert np.linalg.norm(got.dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
 
 @settings(deadline=None, max_examples=30)
@@ -240,7 +240,7 @@ def test_both_truncations_are_quasi_projections(
     if data.draw(
         st.booleans()
     ):  # a low-rank tensor with noise, where the truncation is nearly best
-        z = random_tucker(rng, shape, rank, dtype).dense() + (0.05 * z).astype(dtype)
+        z = random_tucker(rng, shape, rank, dtype).todense() + (0.05 * z).astype(dtype)
     best = best_known_error(z, rank, rng)
     dropped = tails(z, rank)
     slack = ROUNDING * eps(dtype) * float(np.linalg.norm(z))
@@ -257,9 +257,9 @@ def test_the_default_order_is_by_ascending_rank() -> None:
     assert as_order(None, (3, 1, 2, 1)) == (1, 3, 2, 0)
     assert as_order((2, 0, -2), (4, 4, 4)) == (2, 0, 1)
     z = np.random.default_rng(0).standard_normal((6, 7, 8))
-    default = sthosvd(z, (4, 2, 3)).dense()
-    np.testing.assert_array_equal(default, sthosvd(z, (4, 2, 3), order=(1, 2, 0)).dense())
-    assert np.linalg.norm(default - sthosvd(z, (4, 2, 3), order=(0, 1, 2)).dense()) > 1e-3
+    default = sthosvd(z, (4, 2, 3)).todense()
+    np.testing.assert_array_equal(default, sthosvd(z, (4, 2, 3), order=(1, 2, 0)).todense())
+    assert np.linalg.norm(default - sthosvd(z, (4, 2, 3), order=(0, 1, 2)).todense()) > 1e-3
 
 
 @pytest.mark.parametrize("order", [(0, 1), (0, 0, 1), (0, 1, 2, 2)])
@@ -310,7 +310,7 @@ def test_sparse_plus_tucker_is_truncated_as_its_dense_array(
     shape, rank = size
     lead = data.draw(st.integers(0, len(shape) - 1))
     z = split(np.random.default_rng(seed), shape, dtype, None if bare else rank, lead)
-    dense = z.dense()
+    dense = z.todense()
     scale = float(np.linalg.norm(dense))
     order = data.draw(st.permutations(range(len(shape))))
     expected, gap = plain_thosvd(dense, rank)
@@ -318,12 +318,12 @@ def test_sparse_plus_tucker_is_truncated_as_its_dense_array(
     assert_orthonormal(got.factors)
     assert got.dtype == np.dtype(dtype)
     if gap > GAP:
-        assert np.linalg.norm(got.dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(dense, rank, order)
     got = sthosvd(z, rank, order=order)
     assert_orthonormal(got.factors)
     if gap > GAP:
-        assert np.linalg.norm(got.dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
 
 @settings(deadline=None, max_examples=6)
@@ -335,15 +335,15 @@ def test_sparse_plus_tucker_at_sizes_where_the_iteration_restarts(
     rng = np.random.default_rng(seed)
     z = split(rng, shape, dtype, rank, lead)
     z = SparsePlusTucker(z.fibres, 0.01 * z.values, z.tucker)
-    dense = z.dense()
+    dense = z.todense()
     scale = float(np.linalg.norm(dense))
     expected, gap = plain_thosvd(dense, rank)
     if gap > GAP:
-        assert np.linalg.norm(thosvd(z, rank).dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(thosvd(z, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(dense, rank, (2, 0, 1))
     if gap > GAP:
         got = sthosvd(z, rank, order=(2, 0, 1))
-        assert np.linalg.norm(got.dense() - expected) <= SUBSPACE * scale
+        assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
 
 @many
@@ -364,8 +364,8 @@ def test_sparse_plus_tucker_of_exact_rank_is_kept(
     assume(condition < 30)  # M M^H squares it, and single precision must hold it
     z = SparsePlusTucker(fibres, values, y)
     tol = ROUNDING * eps(dtype) * condition**2 * scale
-    assert error(x.dense(), thosvd(z, rank)) <= tol
-    assert error(x.dense(), sthosvd(z, rank)) <= tol
+    assert error(x.todense(), thosvd(z, rank)) <= tol
+    assert error(x.todense(), sthosvd(z, rank)) <= tol
 
 
 @many
@@ -378,7 +378,7 @@ def test_the_products_of_sparse_plus_tucker_are_those_of_the_array(
     lead = data.draw(st.integers(0, len(shape) - 1))
     mode = data.draw(st.integers(-len(shape), len(shape) - 1))
     z = split(rng, shape, dtype, None if bare else rank, lead)
-    dense = z.dense()
+    dense = z.todense()
     m = matricize(dense, mode)
     tol = ROUNDING * eps(dtype) * (1 + float(np.linalg.norm(dense)) ** 2)
     q = np.linalg.qr(gaussian(rng, (shape[mode], min(3, shape[mode])), dtype))[0]
@@ -401,7 +401,7 @@ def test_gram_with_a_shrunk_diagonal(dtype: str) -> None:
     rng = np.random.default_rng(0)
     z = split(rng, (6, 7, 8), dtype, None, 1)
     q = np.linalg.qr(gaussian(rng, (7, 3), dtype))[0]
-    m = matricize(z.dense(), 1)
+    m = matricize(z.todense(), 1)
     gram = m @ m.conj().T
     gram -= 0.75 * np.diag(np.diag(gram))
     image = z.gram(1, shrink=0.25)(q)
@@ -420,7 +420,7 @@ def test_dense_and_panels_refuse_what_does_not_fit() -> None:
     fibres, _ = Fibres.build(shape, np.array([[0, 0, 0], [1, 2, 3]]))
     z = SparsePlusTucker(fibres, np.array([1.0, 2.0]))
     with pytest.raises(MemoryLimitError, match="the dense tensor"):
-        z.dense()
+        z.todense()
     with pytest.raises(MemoryLimitError, match="the panel"):
         z.contract(0, np.ones((5000, 100)))
     x = thosvd(z, 1)  # but its truncation takes no large array
@@ -668,11 +668,11 @@ def test_truncations_from_a_start_are_those_without(
     rng = np.random.default_rng(3)
     shape, rank = (20, 22, 24), (2, 3, 2)
     x = random_tucker(rng, shape, rank, dtype)
-    z = (x.dense() + 1e-3 * gaussian(rng, shape, dtype)).astype(dtype)
+    z = (x.todense() + 1e-3 * gaussian(rng, shape, dtype)).astype(dtype)
     s = split(rng, shape, dtype, None, 0)
     sparse = SparsePlusTucker(s.fibres, (1e-3 * s.values).astype(dtype), x)
-    references = [thosvd(z, rank), sthosvd(z, rank), thosvd(sparse.dense(), rank)]
-    references.append(sthosvd(sparse.dense(), rank))
+    references = [thosvd(z, rank), sthosvd(z, rank), thosvd(sparse.todense(), rank)]
+    references.append(sthosvd(sparse.todense(), rank))
     monkeypatch.setattr(truncate_module, "EXACT_FLOPS", 0)
     monkeypatch.setattr(truncate_module, "WHOLE_GRAM", 0)
     started = [thosvd(z, rank, start=x.factors), sthosvd(z, rank, start=x.factors)]
@@ -701,7 +701,7 @@ def test_mode_svd_is_the_truncated_svd_of_the_unfolding(
     z: Array | SparsePlusTucker = gaussian(rng, shape, dtype)
     if form != "d":
         z = split(rng, shape, dtype, rank if form == "t" else None, 0)
-    dense = z.dense() if isinstance(z, SparsePlusTucker) else z
+    dense = z.todense() if isinstance(z, SparsePlusTucker) else z
     m = np.moveaxis(dense, mode, 0).reshape(shape[mode], -1)  # columns in C order
     r = rank[mode]
     u, s, v = mode_svd(z, mode, r)

@@ -224,7 +224,7 @@ def test_tables_of_places_will_do() -> None:
 
 def noisy_entries(rank: Any) -> tuple[Any, Any, tuple[int, ...]]:
     rng = np.random.default_rng(1)
-    truth = tm.simulate.random_tucker((12, 13, 14), rank, rng=0).dense()
+    truth = tm.simulate.random_tucker((12, 13, 14), rank, rng=0).todense()
     places = np.argwhere(rng.random(truth.shape) < 0.5)
     values = truth[tuple(places.T)]
     return places, values + 0.1 * values.std() * rng.standard_normal(len(values)), truth.shape

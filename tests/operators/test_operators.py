@@ -42,7 +42,7 @@ def test_conformance_finds_a_broken_operator(broken: type[tm.Sampling]) -> None:
         check_operator(broken((4, 5, 6), indices))
 
 
-@pytest.mark.parametrize("make", [tm.Matrix.gaussian, tm.Matrix.rademacher])
+@pytest.mark.parametrize("make", [tm.MatrixOperator.gaussian, tm.MatrixOperator.rademacher])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_random_matrices_are_isotropic_in_the_mean(make: Any, dtype: str) -> None:
     operator = make((3, 4), 20_000, rng=0, dtype=dtype)
@@ -52,23 +52,23 @@ def test_random_matrices_are_isotropic_in_the_mean(make: Any, dtype: str) -> Non
 
 
 def test_matrices_come_from_the_seed() -> None:
-    for make in (tm.Matrix.gaussian, tm.Matrix.rademacher):
+    for make in (tm.MatrixOperator.gaussian, tm.MatrixOperator.rademacher):
         assert np.array_equal(make((3, 4), 5, rng=7).matrix, make((3, 4), 5, rng=7).matrix)
         assert not np.array_equal(make((3, 4), 5, rng=7).matrix, make((3, 4), 5, rng=8).matrix)
 
 
 def test_a_matrix_acts_on_entries_in_c_order() -> None:
     x = np.arange(6.0).reshape(2, 3)
-    assert np.array_equal(tm.Matrix(np.eye(6)[[5, 1]], (2, 3)).forward(x), [5.0, 1.0])
+    assert np.array_equal(tm.MatrixOperator(np.eye(6)[[5, 1]], (2, 3)).forward(x), [5.0, 1.0])
 
 
 def test_sampling_scale() -> None:
     shape = (6, 7, 8)
     indices = tm.simulate.sample_indices(shape, 0.25, rng=0)
-    bare, isotropic = tm.Sampling(shape, indices), tm.Sampling(shape, indices, scale="isotropic")
+    bare, isotropic = tm.Sampling(shape, indices), tm.Sampling(shape, indices, norm="isotropic")
     x = np.random.default_rng(0).standard_normal(shape)
-    assert bare.scale == 1
-    assert isotropic.scale == pytest.approx(2)
+    assert bare.multiplier == 1
+    assert isotropic.multiplier == pytest.approx(2)
     assert np.allclose(isotropic.forward(x), 2 * bare.forward(x))
     # the bare projection is one: A* A A* A = A* A
     once = bare.adjoint(bare.forward(x))
@@ -77,7 +77,7 @@ def test_sampling_scale() -> None:
     total = np.zeros(shape)
     for seed in range(200):
         operator = tm.Sampling(
-            shape, tm.simulate.sample_indices(shape, 0.25, rng=seed), scale="isotropic"
+            shape, tm.simulate.sample_indices(shape, 0.25, rng=seed), norm="isotropic"
         )
         total += operator.adjoint(operator.forward(x)) / 200
     assert np.linalg.norm(total - x) < 0.2 * np.linalg.norm(x)
@@ -89,7 +89,7 @@ def test_sampling_from_observed_and_order_of_measurements() -> None:
     mask = rng.random(x.shape) < 0.4
     assert np.array_equal(tm.Sampling.from_observed(mask).forward(x), x[mask])
     indices = rng.permutation(np.argwhere(mask))
-    operator = tm.Sampling(x.shape, indices, lead=1)
+    operator = tm.Sampling(x.shape, indices, leaf_mode=1)
     assert np.array_equal(operator.forward(x), x[tuple(indices.T)])
     assert np.array_equal(operator.indices, indices)
 
@@ -104,15 +104,16 @@ def test_sampling_from_observed_and_order_of_measurements() -> None:
         (lambda: tm.Sampling((3, 4), [[0, 1, 2]]), "m x 2 array"),
         (lambda: tm.Sampling((3, 4), np.empty((0, 2), int)), "at least one entry"),
         (lambda: tm.Sampling((3,), [[0]]), "at least two modes"),
-        (lambda: tm.Sampling((3, 4), [[0, 0]], scale=0), "scale must be a positive number"),
-        (lambda: tm.Sampling((3, 4), [[0, 0]], scale="unit"), "scale must be"),  # type: ignore[arg-type]
+        (lambda: 0 * tm.Sampling((3, 4), [[0, 0]]), "a finite real number other than 0, got 0"),
+        (lambda: 1j * tm.MatrixOperator(np.eye(6), (2, 3)), "a finite real number"),  # type: ignore[operator]
+        (lambda: tm.Sampling((3, 4), [[0, 0]], norm="unit"), "norm must be 'isotropic'"),  # type: ignore[arg-type]
         (lambda: tm.Sampling((3, 4), [[0, 0]], threads=0), "threads must be 1 or more"),
         (lambda: tm.Sampling.from_observed(np.ones((3, 4))), "boolean array"),
-        (lambda: tm.Matrix(np.ones((5, 11)), (3, 4)), "must have 12 columns"),
-        (lambda: tm.Matrix(np.full((5, 12), np.nan), (3, 4)), "must be finite"),
-        (lambda: tm.Matrix.gaussian((3, 4), 0), "1 measurement or more"),
-        (lambda: tm.Matrix.gaussian((3, 4), 5).forward(np.ones((4, 3))), r"shape \(3, 4\)"),
-        (lambda: tm.Matrix.gaussian((3, 4), 5).adjoint(np.ones(6)), r"shape \(5,\)"),
+        (lambda: tm.MatrixOperator(np.ones((5, 11)), (3, 4)), "must have 12 columns"),
+        (lambda: tm.MatrixOperator(np.full((5, 12), np.nan), (3, 4)), "must be finite"),
+        (lambda: tm.MatrixOperator.gaussian((3, 4), 0), "n_measurements must be 1 or more"),
+        (lambda: tm.MatrixOperator.gaussian((3, 4), 5).forward(np.ones((4, 3))), r"shape \(3, 4\)"),
+        (lambda: tm.MatrixOperator.gaussian((3, 4), 5).adjoint(np.ones(6)), r"shape \(5,\)"),
     ],
 )
 def test_refusals(make: Any, message: str) -> None:
@@ -125,7 +126,7 @@ def test_large_dense_adjoints_are_refused() -> None:
     with pytest.raises(MemoryLimitError, match="dense adjoint"):
         operator.adjoint(np.ones(1))
     with pytest.raises(MemoryLimitError, match="measurement matrix"):
-        tm.Matrix.gaussian((1000, 1000, 1000), 100)
+        tm.MatrixOperator.gaussian((1000, 1000, 1000), 100)
 
 
 @pytest.mark.parametrize("name", ["tangent_energy", "normal"])

@@ -16,14 +16,14 @@ class SampledCosines(tm.Operator):
     """See some coefficients of the cosine transform of a tensor."""
 
     def __init__(self, seen: Array) -> None:
-        self.seen, self.shape = seen, seen.shape
-        self.size, self.dtype = int(seen.sum()), np.dtype(float)
+        self.seen, self.tensor_shape = seen, seen.shape
+        self.n_measurements, self.tensor_dtype = int(seen.sum()), np.dtype(float)
 
     def forward(self, x: tm.Tucker | Array) -> Array:
         return np.asarray(dctn(np.asarray(x), norm="ortho")[self.seen])
 
     def adjoint(self, y: Array) -> Array:
-        z = np.zeros(self.shape)
+        z = np.zeros(self.tensor_shape)
         z[self.seen] = y
         return np.asarray(idctn(z, norm="ortho"))
 
@@ -35,7 +35,7 @@ def test_operator_keeps_its_contract() -> None:
 
 def test_all_methods_work_on_it() -> None:
     operator = SampledCosines(np.random.default_rng(0).random((12, 10, 8)) < 0.5)
-    truth = tm.simulate.random_tucker(operator.shape, rank=2, rng=1)
+    truth = tm.simulate.random_tucker(operator.tensor_shape, rank=2, rng=1)
     for method in ("auto", "sm-qrgd", "rgd", "rcg"):
         result = tm.recover(operator, operator.forward(truth), rank=2, method=method, tol=1e-9)
         assert result.success

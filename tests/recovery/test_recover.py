@@ -19,7 +19,7 @@ pytestmark = pytest.mark.numerical
 
 SHAPE = (12, 13, 14)
 TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
-DENSE = TRUTH.dense()
+DENSE = TRUTH.todense()
 KNOWN = np.random.default_rng(1).random(SHAPE) < 0.5
 
 
@@ -71,7 +71,7 @@ def test_integers_and_single_precision() -> None:
     mask = np.random.default_rng(0).random(counts.shape) < 0.7
     result = tm.complete(counts, rank=1, observed=mask, tol=1e-9)
     assert result.x.dtype == np.float64
-    assert np.allclose(result.x.dense(), counts)
+    assert np.allclose(result.x.todense(), counts)
     single = tm.complete(np.where(KNOWN, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
     assert single.x.dtype == np.float32
 
@@ -89,7 +89,7 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
 
 
 def test_the_isotropic_scale() -> None:
-    operator = tm.Sampling.from_observed(KNOWN, scale="isotropic")
+    operator = tm.Sampling.from_observed(KNOWN, norm="isotropic")
     y = operator.forward(TRUTH)
     assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
 
@@ -201,12 +201,12 @@ def test_refused_data(given: dict[str, Any], message: str) -> None:
 
 
 def test_recover_checks_measurements() -> None:
-    operator = tm.Matrix.gaussian(SHAPE, 300, rng=0)
+    operator = tm.MatrixOperator.gaussian(SHAPE, 300, rng=0)
     with pytest.raises(InputError, match=r"shape \(300,\), got shape \(299,\)"):
         tm.recover(operator, np.ones(299), 2)
     with pytest.raises(InputError, match="first at position 7"):
         tm.recover(operator, np.where(np.arange(300) == 7, np.nan, 1.0), 2)
-    with pytest.raises(InputError, match=r"wrap a matrix as tensormend\.Matrix"):
+    with pytest.raises(InputError, match=r"wrap a matrix as tensormend\.MatrixOperator"):
         tm.recover(operator.matrix, np.ones(300), 2)  # type: ignore[arg-type]
 
 
@@ -236,7 +236,7 @@ def test_good_data_do_not_warn() -> None:
 
 def test_complex_data() -> None:
     truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
-    data = np.where(KNOWN, truth.dense(), np.nan)
+    data = np.where(KNOWN, truth.todense(), np.nan)
     result = tm.complete(data, rank=2, tol=1e-9)
     assert result.x.distance(truth) < 1e-7 * truth.norm()
 
@@ -249,7 +249,7 @@ def test_hypersparse_tensors_need_no_panels() -> None:
     small = tm.simulate.random_tucker((12, 12, 12), 2, rng=0)
     where = np.argwhere(rng.random((12, 12, 12)) < 0.6)
     indices = np.stack([used[k][where[:, k]] for k in range(3)], axis=1)
-    values = small.dense()[tuple(where.T)]
+    values = small.todense()[tuple(where.T)]
     with pytest.warns(DataWarning):
         result = tm.complete(values, 2, indices=indices, shape=shape, tol=1e-8)
     assert result.success
@@ -350,14 +350,14 @@ class Blurred(tm.Operator):
     """Running sums along the first mode, measured at some places: an operator of a user."""
 
     def __init__(self, shape: tuple[int, ...], places: Any) -> None:
-        self.shape, self.places = shape, places
-        self.size, self.dtype = len(places), np.dtype(float)
+        self.tensor_shape, self.places = shape, places
+        self.n_measurements, self.tensor_dtype = len(places), np.dtype(float)
 
     def forward(self, x: Any) -> Any:
         return np.cumsum(np.asarray(x), axis=0)[tuple(self.places.T)]
 
     def adjoint(self, y: Any) -> Any:
-        out = np.zeros(self.shape)
+        out = np.zeros(self.tensor_shape)
         out[tuple(self.places.T)] = y
         return np.cumsum(out[::-1], axis=0)[::-1]
 
@@ -382,9 +382,9 @@ def test_an_operator_of_ones_own(tmp_path: Path) -> None:
 def test_an_operator_must_say_what_it_is() -> None:
     class Nameless(Blurred):
         def __init__(self) -> None:
-            self.shape = SHAPE
+            self.tensor_shape = SHAPE
 
-    with pytest.raises(InputError, match="Nameless has no size"):
+    with pytest.raises(InputError, match="Nameless has no n_measurements"):
         tm.recover(Nameless(), np.ones(3), 1)
-    with pytest.raises(AssertionError, match="must set size"):
+    with pytest.raises(AssertionError, match="must set n_measurements"):
         tm.testing.check_operator(Nameless())

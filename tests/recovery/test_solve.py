@@ -65,7 +65,7 @@ def test_the_default_change_tolerance_follows_tol(problem: tm.Problem) -> None:
 
 
 def test_stops_on_true_error(problem: tm.Problem, truth: tm.Tucker) -> None:
-    for reference in (truth, truth.dense()):
+    for reference in (truth, truth.todense()):
         result = recover(problem, truth=reference, tol=0, truth_tol=1e-5)
         assert result.success
         assert result.history.error[-1] <= 1e-5 < result.history.error[-2]
@@ -400,7 +400,7 @@ def test_few_other_measurements_in_single_precision_are_refused(
     change: str, tmp_path: Path
 ) -> None:
     operator = tm.Sampling((40, 40, 40), tm.simulate.sample_indices((40, 40, 40), 0.5, rng=0))
-    truth = tm.simulate.random_tucker(operator.shape, 2, rng=0)
+    truth = tm.simulate.random_tucker(operator.tensor_shape, 2, rng=0)
     y = operator.forward(truth).astype(np.float32)
     path = tmp_path / "run.npz"
     tm.recover(operator, y, 2, method="rgd", tol=0, max_iter=2, checkpoint=path)
@@ -419,7 +419,7 @@ def test_another_operator_is_refused_by_the_residual_it_gives(
     path = tmp_path / "run.npz"
     recover(problem, tol=1e-12, checkpoint=path)
     indices = tm.simulate.sample_indices(problem.shape, 0.5, rng=1)
-    scaled = tm.Sampling(problem.shape, indices, scale=1 + 1e-5)
+    scaled = (1 + 1e-5) * tm.Sampling(problem.shape, indices)
     with pytest.raises(CheckpointError, match="gives 1e-05 on this problem; the operator has"):
         tm.recover(scaled, problem.y, 2, tol=1e-12, resume=path)
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.numerical
 
 def sensed(dtype: str = "float64") -> tuple[tm.Tucker, tm.Problem]:
     truth = tm.simulate.random_tucker((8, 9, 10), (2, 3, 2), rng=0, dtype=dtype)
-    operator = tm.Matrix.gaussian(truth.shape, 500, rng=1, dtype=dtype)
+    operator = tm.MatrixOperator.gaussian(truth.shape, 500, rng=1, dtype=dtype)
     return truth, tm.Problem(operator, operator.forward(truth), truth.rank)
 
 
@@ -189,7 +189,7 @@ def test_noise_floor(snr: float, rank: int) -> None:
         for method in METHODS
     ]
     assert max(errors) / min(errors) - 1 < 1e-3
-    expected = np.sqrt(truth.n_parameters / operator.size) * 10 ** (-snr / 20)
+    expected = np.sqrt(truth.n_parameters / operator.n_measurements) * 10 ** (-snr / 20)
     assert errors[0] == pytest.approx(expected, rel=0.1)
 
 
@@ -200,9 +200,9 @@ def test_lemma_3_1_on_real_iterates() -> None:
         solver = SMQRGD(NormalizedStep(), lead=lead)
         state = solver.init(problem, None)
         for _ in range(5):
-            x = state.x.dense()
+            x = state.x.todense()
             tangent = ModeTangent.project(lead, state.tangent.left, state.tangent.rows, x)
-            assert np.linalg.norm(tangent.dense(x.shape) - x) < 1e-13 * np.linalg.norm(x)
+            assert np.linalg.norm(tangent.todense(x.shape) - x) < 1e-13 * np.linalg.norm(x)
             # not trivial: X-hat, whose rows span the tangent space, differs from X
             matrix = np.moveaxis(x, lead, 0).reshape(x.shape[lead], -1)
             outside = matrix - (matrix @ state.tangent.rows.conj()) @ state.tangent.rows.T
@@ -267,24 +267,24 @@ def test_tucker_tangent_against_its_definition() -> None:
     x = tm.simulate.random_tucker((5, 6, 7), (2, 3, 2), rng=0, dtype="complex128")
     z = rng.standard_normal(x.shape) + 1j * rng.standard_normal(x.shape)
     tangent = TuckerTangent.project(x, z)
-    dense = tangent.as_tucker().dense()
+    dense = tangent.as_tucker().todense()
     assert tangent.squared_norm() == pytest.approx(np.linalg.norm(dense) ** 2)
-    again = TuckerTangent.project(x, dense).as_tucker().dense()
+    again = TuckerTangent.project(x, dense).as_tucker().todense()
     assert np.allclose(again, dense)
-    other = TuckerTangent.project(x, rng.standard_normal(x.shape) + 0j).as_tucker().dense()
+    other = TuckerTangent.project(x, rng.standard_normal(x.shape) + 0j).as_tucker().todense()
     assert abs(np.vdot(other, z - dense)) < 1e-10
     # the slow way: least squares over all tangent directions
     columns = []
     for index in np.ndindex(*x.rank):
         core = np.zeros(x.rank)
         core[index] = 1
-        columns.append(tm.Tucker(core, x.factors).dense().ravel())
+        columns.append(tm.Tucker(core, x.factors).todense().ravel())
     for k in range(3):
         for i, a in np.ndindex(x.shape[k], x.rank[k]):
             factors = list(x.factors)
             factors[k] = np.zeros_like(factors[k])
             factors[k][i, a] = 1
-            columns.append(tm.Tucker(x.core, tuple(factors)).dense().ravel())
+            columns.append(tm.Tucker(x.core, tuple(factors)).todense().ravel())
     basis = np.array(columns).T
     best = basis @ np.linalg.lstsq(basis, z.ravel(), rcond=1e-10)[0]
     assert np.allclose(best, dense.ravel())
@@ -353,13 +353,13 @@ def test_transport_is_the_projection() -> None:
     z = np.random.default_rng(2).standard_normal(x.shape) + 0j
     tangent = TuckerTangent.project(x, z)
     moved = tangent.transport(y)
-    expected = TuckerTangent.project(y, tangent.as_tucker().dense())
-    assert np.allclose(moved.as_tucker().dense(), expected.as_tucker().dense())
+    expected = TuckerTangent.project(y, tangent.as_tucker().todense())
+    assert np.allclose(moved.as_tucker().todense(), expected.as_tucker().todense())
     other = TuckerTangent.project(y, z)
-    dense = np.vdot(moved.as_tucker().dense(), other.as_tucker().dense()).real
+    dense = np.vdot(moved.as_tucker().todense(), other.as_tucker().todense()).real
     assert moved.inner(other) == pytest.approx(dense)
-    combined = moved.plus(other, -2.0).times(3.0).as_tucker().dense()
-    parts = moved.as_tucker().dense() - 2 * other.as_tucker().dense()
+    combined = moved.plus(other, -2.0).times(3.0).as_tucker().todense()
+    parts = moved.as_tucker().todense() - 2 * other.as_tucker().todense()
     assert np.allclose(combined, 3 * parts)
 
 
@@ -386,7 +386,7 @@ def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over
     truth, problem = sampled((15, 16, 17), (2, 2, 2), 0.6)
     bare = problem.operator
     assert isinstance(bare, tm.Sampling)
-    isotropic = tm.Sampling(truth.shape, bare.indices, scale="isotropic")
+    isotropic = tm.Sampling(truth.shape, bare.indices, norm="isotropic")
     # the spectral starts differ by the factor 1/ratio, so begin both at one point
     start = RGD().init(problem, None).x
     options: dict[str, Any] = {"method": "rgd", "start": start, "max_iter": 10, "tol": 0}
@@ -427,7 +427,7 @@ def test_tangent_norms_of_ill_conditioned_points(dtype: str) -> None:
     bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 3)))[0] for k in range(3)]
     point = tm.Tucker(tm.algebra.multi_mode_product(core, turn), tuple(bases)).astype(dtype)
     tangent = TuckerTangent.project(point, np.random.default_rng(9).standard_normal((30, 30, 30)))
-    dense = np.linalg.norm(tangent.as_tucker().astype(np.float64).dense()) ** 2
+    dense = np.linalg.norm(tangent.as_tucker().astype(np.float64).todense()) ** 2
     assert tangent.squared_norm() == pytest.approx(dense, rel=1e-2)
 
 
@@ -435,7 +435,7 @@ def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
     """Many samples per degree of freedom, yet 3 million columns for 100000 entries."""
     shape = (40, 1700, 1700)
     truth = tm.simulate.random_tucker(shape, 1, rng=0)
-    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 100_000, rng=1), lead=0)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 100_000, rng=1), leaf_mode=0)
     problem = tm.Problem(operator, operator.forward(truth), (1, 1, 1))
     tracemalloc.start()
     tm.init.corrected_start(problem)
@@ -502,7 +502,9 @@ def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: s
 def test_the_corrected_start_with_plenty_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few products with a block do as well as the block iteration."""
     truth, problem = sampled((60, 60, 60), 3, 0.4)
-    assert problem.operator.size > 100 * tucker.degrees_of_freedom((60, 60, 60), (3, 3, 3))
+    assert problem.operator.n_measurements > 100 * tucker.degrees_of_freedom(
+        (60, 60, 60), (3, 3, 3)
+    )
     errors = []
     for plenty in (tm.init.PLENTY, np.inf):
         monkeypatch.setattr(tm.init, "PLENTY", plenty)
@@ -533,7 +535,7 @@ def test_auto_restarts_where_its_start_led_astray() -> None:
 
 def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
     _, operator, _ = scarce(seed=0)
-    noise = np.random.default_rng(0).standard_normal(operator.size)
+    noise = np.random.default_rng(0).standard_normal(operator.n_measurements)
     result = tm.recover(operator, noise, 2, tol=1e-8, max_iter=200)
     assert sum("restarted" in note for note in result.notes) <= 2
     assert sum("went on with" in note for note in result.notes) == 1

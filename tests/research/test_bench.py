@@ -217,7 +217,7 @@ def test_gathered_rows_give_the_entries(shape: tuple[int, ...]) -> None:
         core=torch.from_numpy(x.core), factors=[torch.from_numpy(u) for u in x.factors]
     )
     np.testing.assert_allclose(
-        peers._gather(torch, given)(point).numpy(), x.dense()[given.mask], rtol=1e-12
+        peers._gather(torch, given)(point).numpy(), x.todense()[given.mask], rtol=1e-12
     )
 
 

@@ -38,7 +38,7 @@ SAMPLED_CASES = CASES | {
 def make_data(case: str, seed: int = 0) -> tuple[Array, Array, tuple[int, ...]]:
     shape, rank, ratio = SAMPLED_CASES[case]
     rng = np.random.default_rng(seed)
-    truth = tm.simulate.gaussian_tucker(shape, rank, rng=rng).dense()
+    truth = tm.simulate.gaussian_tucker(shape, rank, rng=rng).todense()
     noise = 1e-2 * np.linalg.norm(truth) / np.sqrt(truth.size) * rng.standard_normal(shape)
     return truth + noise, rng.random(shape) < ratio, rank
 
@@ -65,7 +65,7 @@ METHOD_NAMES = tuple(make_methods(3))
 def run_solver(solver: Any, problem: tm.Problem) -> Iterator[tuple[Array, float]]:
     state = solver.init(problem, None)
     while True:
-        yield state.x.dense(), state.step_size
+        yield state.x.todense(), state.step_size
         state = solver.step(problem, state)
 
 
@@ -104,7 +104,7 @@ def test_matrix_solvers_equal_their_dense_twins(case: str, method: str, step: st
     data, mask, rank = make_data(case)
     selection = np.zeros((mask.sum(), data.size))
     selection[np.arange(len(selection)), np.flatnonzero(mask)] = 1
-    problem = tm.Problem(tm.Matrix(selection, data.shape), data[mask], rank)
+    problem = tm.Problem(tm.MatrixOperator(selection, data.shape), data[mask], rank)
     assert_twins(problem, data, mask, method, step, MATRIX_TOL)
 
 
@@ -119,7 +119,7 @@ def test_arranged_problem_has_the_same_iterates(modes: tuple[int, ...], step: st
 
 @pytest.mark.parametrize("twin", [dense.tiht, dense.sempiht, dense.rgd, dense.smqrgd])
 def test_dense_methods_complete_a_tensor(twin: Any) -> None:
-    truth = tm.simulate.gaussian_tucker((16, 16, 16), 2, rng=1).dense()
+    truth = tm.simulate.gaussian_tucker((16, 16, 16), 2, rng=1).todense()
     mask = np.random.default_rng(2).random(truth.shape) < 0.5
     unseen = np.where(mask, truth, np.nan)  # what the mask hides must not matter
     *_, last = islice(twin(unseen, mask, 2), 60)

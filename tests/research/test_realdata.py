@@ -36,7 +36,7 @@ SHAPE = (24, 20, 16)
 
 def make_dataset(kind: str = "image", shape: tuple[int, ...] = SHAPE) -> Dataset:
     """A smooth tensor of low rank, positive, with a corner unknown."""
-    values = tm.simulate.random_tucker(shape, 2, rng=0).dense()
+    values = tm.simulate.random_tucker(shape, 2, rng=0).todense()
     values = 100 + 20 * values / np.abs(values).max()
     values[:2, :2, :2] = np.nan
     words = dict.fromkeys(("title", "fibre", "made", "source", "licence"), "words")

@@ -74,7 +74,7 @@ def simulate(
     tensor = _draw(shape, rank, noise, seed)
     data = _observe(tensor, ratio, noise, mode if pattern == "fibres" else None, seed)
     if truth is not None:
-        tm.save(truth, tensor.dense(), overwrite=force)
+        tm.save(truth, tensor.todense(), overwrite=force)
     tm.save(out, data, overwrite=force)
     if not quiet:
         share = data.n_known / math.prod(tensor.shape)

@@ -110,7 +110,7 @@ def complete(
     Examples
     --------
     >>> import tensormend as tm
-    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> result = tm.complete(data, rng=0)
     >>> bool(np.allclose(result.data, truth)), result.x.rank, result.trust.verdict.name

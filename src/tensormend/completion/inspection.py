@@ -138,7 +138,7 @@ def inspect(
     Examples
     --------
     >>> import tensormend as tm
-    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> found = tm.inspect(data)
     >>> found.best_rank.rank, found.largest_rank

@@ -76,7 +76,7 @@ class Completion(Result):
     Examples
     --------
     >>> import tensormend as tm
-    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> result = tm.complete(data, rank=2, tol=1e-9)
     >>> bool(np.allclose(result.data, truth)), bool(np.allclose(result[3, :, 5], truth[3, :, 5]))

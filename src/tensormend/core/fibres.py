@@ -1,4 +1,4 @@
-"""Sampled entries stored fibre by fibre: a tree over the other modes, lead mode at the leaves."""
+"""Sampled entries stored fibre by fibre: a tree over the other modes, leaf mode at the leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensormend.errors import InputError
 __all__ = ["Fibres", "as_index_array", "check_indices", "choose_modes"]
 
 MAX_SIZE = int(np.iinfo(np.uint32).max)
-SHORT_SIZE = int(np.iinfo(np.uint16).max) + 1  # up to here lead-mode coordinates take 16 bits
+SHORT_SIZE = int(np.iinfo(np.uint16).max) + 1  # up to here leaf-mode coordinates take 16 bits
 
 
 def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
@@ -54,7 +54,7 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
 
 
 # Rough nanoseconds of a pass, of which only the ratios matter: an entry and each of its
-# lead-mode products, a node and each product of its contraction, one digit of a sort.
+# leaf-mode products, a node and each product of its contraction, one digit of a sort.
 ENTRY, ENTRY_PRODUCT, NODE, NODE_PRODUCT, SORT = 2.0, 0.4, 10.0, 0.5, 15.0
 PASSES = 30  # over which a sort pays for itself
 
@@ -65,9 +65,9 @@ def choose_modes(
     size: int,
     stored: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Choose the tree order of least cost: root first, the lead mode last.
+    """Choose the tree order of least cost: root first, the leaf mode last.
 
-    A pass costs time for every entry, more of it the larger the rank of the lead mode, and for
+    A pass costs time for every entry, more of it the larger the rank of the leaf mode, and for
     every node of the tree, more of it the larger the ranks below; a level over ``N`` places has
     about ``N (1 - exp(-size / N))`` nodes. An order that is not ``stored`` has to be sorted first.
 
@@ -102,10 +102,10 @@ class Fibres:
     Attributes
     ----------
     shape : sizes of the modes
-    modes : tree order of the modes, root first, the lead mode last
+    modes : tree order of the modes, root first, the leaf mode last
     nodes : per level of the tree, the coordinates of its nodes
     starts : per level, where the children of each node begin; one longer than ``nodes``
-    leaves : lead-mode coordinate of every entry, in 32 bits, or in 16 after `compact`
+    leaves : leaf-mode coordinate of every entry, in 32 bits, or in 16 after `compact`
 
     Notes
     -----
@@ -124,10 +124,10 @@ class Fibres:
         cls,
         shape: Sequence[int],
         indices: Array,
-        lead: int = -1,
+        leaf_mode: int = -1,
         threads: int = 1,
     ) -> tuple[Fibres, Array | None]:
-        """Sort entries into fibres along a lead mode, the other modes in ascending order.
+        """Sort entries into fibres along a leaf mode, the other modes in ascending order.
 
         Returns the fibres and the permutation that brings values given in the order of
         ``indices`` into storage order, or ``None`` if they are in that order already.
@@ -136,7 +136,7 @@ class Fibres:
         indices = as_index_array(indices, shape)
         if max(shape) > MAX_SIZE:
             raise InputError(f"mode sizes above {MAX_SIZE} are not supported, got shape {shape}")
-        modes = _lead_last(len(shape), normalize_mode(lead, len(shape)))
+        modes = _leaf_last(len(shape), normalize_mode(leaf_mode, len(shape)))
         numbers = indices if indices.dtype == np.int32 else indices.astype(np.int64, copy=False)
         is_safe = indices.dtype != np.uint64  # large ones turn negative in 64 bits
         tree = kernels.read_tree(numbers, shape, modes, threads) if is_safe else None
@@ -190,8 +190,8 @@ class Fibres:
         return cls(shape, modes, tuple(nodes), closed, leaves)
 
     def compact(self) -> Fibres:
-        """Return the same entries with lead-mode coordinates in 16 bits where the size allows."""
-        if self.shape[self.lead] > SHORT_SIZE:
+        """Return the same entries with leaf-mode coordinates in 16 bits where the size allows."""
+        if self.shape[self.leaf_mode] > SHORT_SIZE:
             return self
         return replace(self, leaves=self.leaves.astype(np.uint16))
 
@@ -201,7 +201,7 @@ class Fibres:
         return Tree(self.nodes, self.starts, self.leaves)
 
     @property
-    def lead(self) -> int:
+    def leaf_mode(self) -> int:
         """The mode along which the fibres run."""
         return self.modes[-1]
 
@@ -217,13 +217,13 @@ class Fibres:
 
     @property
     def n_columns(self) -> int:
-        """Number of all fibres along the lead mode: the product of the other sizes."""
-        return math.prod(self.shape) // self.shape[self.lead]
+        """Number of all fibres along the leaf mode: the product of the other sizes."""
+        return math.prod(self.shape) // self.shape[self.leaf_mode]
 
     @cached_property
     def columns(self) -> Array:
         """Number of every stored fibre among all, counted in C order over the other modes."""
-        others = [k for k in range(len(self.shape)) if k != self.lead]
+        others = [k for k in range(len(self.shape)) if k != self.leaf_mode]
         columns = np.zeros(self.n_fibres, dtype=np.int64)
         stride = 1
         for k in reversed(others):
@@ -239,9 +239,9 @@ class Fibres:
         return coordinates
 
     def along(self, mode: int) -> tuple[Fibres, Array | None]:
-        """Return the same entries along another lead mode, and the permutation into its order."""
+        """Return the same entries along another leaf mode, and the permutation into its order."""
         mode = normalize_mode(mode, len(self.shape))
-        modes = self.modes if mode == self.lead else _lead_last(len(self.shape), mode)
+        modes = self.modes if mode == self.leaf_mode else _leaf_last(len(self.shape), mode)
         return self.arranged(modes)
 
     def arranged(self, modes: Sequence[int]) -> tuple[Fibres, Array | None]:
@@ -267,7 +267,7 @@ class Fibres:
         """Coordinates of one mode at which no entry lies."""
         mode = normalize_mode(mode, len(self.shape))
         seen = np.zeros(self.shape[mode], dtype=bool)
-        places = self.leaves if mode == self.lead else self.nodes[self.modes.index(mode)]
+        places = self.leaves if mode == self.leaf_mode else self.nodes[self.modes.index(mode)]
         first, size = 0, 8 * len(seen)
         while first < len(places) and not seen.all():
             seen[places[first : first + size]] = True
@@ -277,7 +277,7 @@ class Fibres:
     def coordinates(self, mode: int) -> Array:
         """Coordinate of one mode at every entry, in storage order."""
         mode = normalize_mode(mode, len(self.shape))
-        if mode == self.lead:
+        if mode == self.leaf_mode:
             return self.leaves
         at_fibres = self._at_fibres(self.modes.index(mode))
         return np.repeat(at_fibres, np.diff(self.starts[-1]))
@@ -290,5 +290,5 @@ class Fibres:
         return out
 
 
-def _lead_last(d: int, lead: int) -> tuple[int, ...]:
-    return (*(k for k in range(d) if k != lead), lead)
+def _leaf_last(d: int, leaf_mode: int) -> tuple[int, ...]:
+    return (*(k for k in range(d) if k != leaf_mode), leaf_mode)

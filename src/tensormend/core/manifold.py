@@ -168,7 +168,7 @@ class ModeTangent:
         """Squared Frobenius norm, from the two orthogonal parts."""
         return squared_norm(self.across) + squared_norm(self.along)
 
-    def dense(self, shape: Sequence[int]) -> Array:
+    def todense(self, shape: Sequence[int]) -> Array:
         """Form the tensor of a given shape."""
         matrix = self.left @ self.across.T + self.along @ self.rows.T
         others = [n for k, n in enumerate(shape) if k != self.mode]

@@ -93,12 +93,12 @@ class SparsePlusTucker:
         """Sizes of the modes."""
         return self.fibres.shape
 
-    def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+    def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, or refuse above the memory limit."""
         check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
         out = np.zeros(self.shape, dtype=self.dtype)
         if self.tucker is not None:
-            out += self.tucker.dense(memory_limit)
+            out += self.tucker.todense(memory_limit)
         out[tuple(self.fibres.indices().T)] += self.values
         return out
 

@@ -48,7 +48,7 @@ class Tucker:
     >>> x = Tucker(rng.standard_normal((2, 2, 2)), [rng.standard_normal((n, 2)) for n in (4, 5, 6)])
     >>> x.shape, x.rank
     ((4, 5, 6), (2, 2, 2))
-    >>> bool(np.allclose(x[3, :, 5], x.dense()[3, :, 5]))
+    >>> bool(np.allclose(x[3, :, 5], x.todense()[3, :, 5]))
     True
     """
 
@@ -125,7 +125,7 @@ class Tucker:
             total * self.dtype.itemsize <= SMALL_BYTES
             and total * sum(self.rank) < len(indices) * self.core.size
         ):
-            return np.asarray(self.dense()[tuple(indices.T)])
+            return np.asarray(self.todense()[tuple(indices.T)])
         values = np.empty(len(indices), dtype=self.dtype)
         width = self.core.size * self.dtype.itemsize
         block = max(1, CHUNK_BYTES // width)
@@ -156,7 +156,7 @@ class Tucker:
             return np.empty(sizes, dtype=self.dtype)
         return multi_mode_product(self.core, factors)
 
-    def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+    def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, or refuse if it would take more bytes than the limit."""
         check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
         return multi_mode_product(self.core, self.factors)
@@ -164,7 +164,7 @@ class Tucker:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("a Tucker tensor has no dense array to share; it must be made")
-        return self.dense().astype(self.dtype if dtype is None else dtype, copy=False)
+        return self.todense().astype(self.dtype if dtype is None else dtype, copy=False)
 
     # algebra in factored form
 
@@ -190,7 +190,7 @@ class Tucker:
                 raise InputError(
                     f"both tensors must have one shape, got {self.shape} and {other.shape}"
                 )
-            return norm(self.dense() - other)
+            return norm(self.todense() - other)
         self._check_same_shape(other)
         mine: list[Array] = []
         theirs: list[Array] = []
@@ -261,7 +261,7 @@ class Tucker:
             ranks.append(int(np.sum(s > floor * s[0])) if s[0] > 0 else 0)
         return tuple(ranks)
 
-    def permute(self, modes: Sequence[int]) -> Tucker:
+    def transpose(self, modes: Sequence[int]) -> Tucker:
         """Reorder the modes: mode ``k`` of the result is mode ``modes[k]`` of this tensor."""
         order = tuple(normalize_mode(k, self.ndim) for k in modes)
         if sorted(order) != list(range(self.ndim)):

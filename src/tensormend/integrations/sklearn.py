@@ -81,7 +81,7 @@ class TuckerCompletion(BaseEstimator):
     --------
     >>> import tensormend as tm
     >>> rng = np.random.default_rng(1)
-    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).dense()
+    >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     >>> known = rng.random(truth.shape) < 0.4
     >>> filled = TuckerCompletion(2, tol=1e-9).fit_transform(np.where(known, truth, np.nan))
     >>> bool(np.allclose(filled, truth))

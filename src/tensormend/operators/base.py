@@ -31,11 +31,12 @@ class Pullback:
 
     With ``G = A*(y - A(x))``: ``loss`` is ``||y - A(x)||^2 / 2``, ``core`` is ``G ×_j U_j^H``,
     ``factors[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and ``residual`` is empty unless asked for.
-    For orthonormal factors these are minus the gradients of the loss. ``scale`` is ``||G||``.
+    For orthonormal factors these are minus the gradients of the loss. ``gradient_norm`` is
+    ``||G||``.
     """
 
     loss: float
-    scale: float
+    gradient_norm: float
     core: Array
     factors: tuple[Array, ...]
     residual: Array
@@ -46,32 +47,43 @@ class ModeProducts:
     """Single-mode products of ``G = A*(y - A(x))``, unfolded along a lead mode.
 
     ``across`` is ``G^T conj(U)`` (``N x r``) and ``along`` is ``G conj(V)`` (``n x r``), with the
-    ``N`` columns counted in C order over the other modes. ``scale`` is ``||G||``.
+    ``N`` columns counted in C order over the other modes. ``gradient_norm`` is ``||G||``.
     """
 
     loss: float
-    scale: float
+    gradient_norm: float
     across: Array
     along: Array
 
 
 class Operator(ABC):
-    """A linear map ``A`` from tensors of one shape to ``size`` measurements.
+    """A linear map ``A`` from tensors of one shape to a vector of measurements.
 
-    A subclass sets ``shape``, ``size`` and ``dtype`` (and ``threads`` where it uses more than one)
+    A subclass sets ``tensor_shape``, ``n_measurements`` and ``tensor_dtype`` (and
+    ``threads`` where it uses more than one)
     and gives `forward` and `adjoint`; every other method has a correct default built on these two,
     to be overridden for speed.
     `tensormend.testing.check_operator` holds any subclass to the contract.
     """
 
-    shape: tuple[int, ...]
-    size: int
-    dtype: np.dtype[Any]
+    tensor_shape: tuple[int, ...]
+    n_measurements: int
+    tensor_dtype: np.dtype[Any]
     threads: int = 1
+
+    @property
+    def measurement_dtype(self) -> np.dtype[Any]:
+        """Data type of the measurements: that of the tensor unless a subclass says otherwise."""
+        return self.tensor_dtype
+
+    def __mul__(self, factor: float) -> Operator:
+        return ScaledOperator(self, as_multiplier(factor))
+
+    __rmul__ = __mul__
 
     @abstractmethod
     def forward(self, x: Tucker | Array) -> Array:
-        """Measure a tensor: ``A(x)``, a vector of length ``size``."""
+        """Measure a tensor: ``A(x)``, a vector of length ``n_measurements``."""
 
     @abstractmethod
     def adjoint(self, y: Array) -> Array:
@@ -94,7 +106,7 @@ class Operator(ABC):
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> Array | SparsePlusTucker:
         """Return ``x + step_size * A*(y)`` in a form that `thosvd` and `sthosvd` take."""
         back = step_size * self.adjoint(y)
-        return back if x is None else x.dense() + back
+        return back if x is None else x.todense() + back
 
     def filled(self, x: Tucker, y: Array) -> tuple[float, Array | SparsePlusTucker]:
         """Return the loss at ``x``, and ``x + A*(y - A(x))`` in a form that can be truncated.
@@ -143,7 +155,7 @@ class Operator(ABC):
         """Measure a tangent vector."""
         if isinstance(tangent, TuckerTangent):
             return self.forward(tangent.as_tucker())
-        return self.forward(tangent.dense(self.shape))
+        return self.forward(tangent.todense(self.tensor_shape))
 
     def energy(self, x: Tucker) -> float:
         """Squared norm of the measurements of a tensor."""
@@ -158,28 +170,64 @@ class Operator(ABC):
         return self.pull(tangent.point, self.forward_tangent(tangent))
 
     def _unfold(self, mode: int, x: Array) -> Array:
-        return np.moveaxis(x, mode, 0).reshape(self.shape[mode], -1)
+        return np.moveaxis(x, mode, 0).reshape(self.tensor_shape[mode], -1)
 
     def _fold(self, mode: int, matrix: Array) -> Array:
-        others = [n for k, n in enumerate(self.shape) if k != mode]
+        others = [n for k, n in enumerate(self.tensor_shape) if k != mode]
         return np.moveaxis(matrix.reshape(-1, *others), 0, mode)
 
     def _check_tensor(self, x: Tucker | Array) -> Tucker | Array:
         """Check the argument of `forward`."""
         if not isinstance(x, Tucker):
             x = np.asarray(x)
-        if x.shape != self.shape:
+        if x.shape != self.tensor_shape:
             raise InputError(
-                f"{type(self).__name__} measures tensors of shape {self.shape}, got {x.shape}"
+                f"{type(self).__name__} measures tensors of shape {self.tensor_shape}, "
+                f"got {x.shape}"
             )
         return x
 
     def _check_measurements(self, y: Array) -> Array:
         """Check the argument of `adjoint`."""
         y = np.asarray(y)
-        if y.shape != (self.size,):
+        if y.shape != (self.n_measurements,):
             raise InputError(
-                f"{type(self).__name__} has {self.size} measurements, so y must have shape "
-                f"({self.size},), got {y.shape}"
+                f"{type(self).__name__} has {self.n_measurements} measurements, so y must have "
+                f"shape ({self.n_measurements},), got {y.shape}"
             )
         return y
+
+
+class ScaledOperator(Operator):
+    """A multiple of an operator, made by ``a * operator``."""
+
+    def __init__(self, inner: Operator, multiplier: float) -> None:
+        self.inner, self.multiplier = inner, multiplier
+        self.tensor_shape, self.n_measurements = inner.tensor_shape, inner.n_measurements
+        self.tensor_dtype, self.threads = inner.tensor_dtype, inner.threads
+
+    def __repr__(self) -> str:
+        return f"{self.multiplier} * {self.inner!r}"
+
+    @property
+    def measurement_dtype(self) -> np.dtype[Any]:
+        """Data type of the measurements."""
+        return self.inner.measurement_dtype
+
+    def forward(self, x: Tucker | Array) -> Array:
+        """Measure a tensor."""
+        return self.multiplier * self.inner.forward(x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Apply the adjoint."""
+        return self.multiplier * self.inner.adjoint(y)
+
+
+def as_multiplier(factor: Any) -> float:
+    """Check the factor of ``a * operator``."""
+    is_number = isinstance(factor, int | float | np.floating | np.integer)
+    if not is_number or isinstance(factor, bool) or not np.isfinite(factor) or factor == 0:
+        raise InputError(
+            f"an operator can be multiplied by a finite real number other than 0, got {factor!r}"
+        )
+    return float(factor)

@@ -22,10 +22,10 @@ from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators.base import Operator
 
-__all__ = ["Masked"]
+__all__ = ["DenseSampling"]
 
 
-class Masked(Operator):
+class DenseSampling(Operator):
     """Observe some entries of a tensor, by products with the whole of it.
 
     The same measurements as `Sampling`. Where most entries are seen, or the ranks are near the
@@ -40,56 +40,58 @@ class Masked(Operator):
 
     Examples
     --------
-    >>> operator = Masked((2, 3), [[1, 2], [0, 1]])
+    >>> operator = DenseSampling((2, 3), [[1, 2], [0, 1]])
     >>> operator.forward(np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
     array([5., 1.])
     """
 
     def __init__(self, shape: Sequence[int], indices: Any, *, dtype: Any = np.float64) -> None:
-        self.shape = as_shape(shape)
-        self.dtype = np.dtype(dtype)
-        if not is_inexact(self.dtype):
+        self.tensor_shape = as_shape(shape)
+        self.tensor_dtype = np.dtype(dtype)
+        if not is_inexact(self.tensor_dtype):
             raise InputError(
-                f"dtype must be float32, float64, complex64 or complex128, got {self.dtype}"
+                f"dtype must be float32, float64, complex64 or complex128, got {self.tensor_dtype}"
             )
-        check_memory(self.shape, self.dtype, DEFAULT_MEMORY_LIMIT, "the dense tensor")
-        indices = check_indices(np.asarray(indices), self.shape)
-        self.places: Array = np.ravel_multi_index(tuple(indices.T), self.shape)
-        self.size = len(self.places)
-        self.seen: Array = np.zeros(math.prod(self.shape), dtype=bool)
+        check_memory(self.tensor_shape, self.tensor_dtype, DEFAULT_MEMORY_LIMIT, "the dense tensor")
+        indices = check_indices(np.asarray(indices), self.tensor_shape)
+        self.places: Array = np.ravel_multi_index(tuple(indices.T), self.tensor_shape)
+        self.n_measurements = len(self.places)
+        self.seen: Array = np.zeros(math.prod(self.tensor_shape), dtype=bool)
         self.seen[self.places] = True
-        if np.count_nonzero(self.seen) != self.size:
+        if np.count_nonzero(self.seen) != self.n_measurements:
             raise InputError(
-                f"each entry may be observed once, got {self.size} indices of "
+                f"each entry may be observed once, got {self.n_measurements} indices of "
                 f"{np.count_nonzero(self.seen)} entries; drop or average the repeated ones"
             )
 
     def __repr__(self) -> str:
-        return f"Masked(shape={self.shape}, size={self.size})"
+        return (
+            f"DenseSampling(tensor_shape={self.tensor_shape}, n_measurements={self.n_measurements})"
+        )
 
     def forward(self, x: Tucker | Array) -> Array:
         """Observe the entries of a tensor."""
         x = self._check_tensor(x)
-        return np.asarray((x.dense() if isinstance(x, Tucker) else x).ravel()[self.places])
+        return np.asarray((x.todense() if isinstance(x, Tucker) else x).ravel()[self.places])
 
     def adjoint(self, y: Array) -> Array:
         """Put measurements back in their places, zero elsewhere."""
         y = self._check_measurements(y)
-        out = np.zeros(math.prod(self.shape), dtype=y.dtype)
+        out = np.zeros(math.prod(self.tensor_shape), dtype=y.dtype)
         out[self.places] = y
-        return out.reshape(self.shape)
+        return out.reshape(self.tensor_shape)
 
     def filled(self, x: Tucker, y: Array) -> tuple[float, Array]:
         """Return the loss at ``x``, and ``x`` with the data in their places."""
-        whole = x.dense().ravel()
+        whole = x.todense().ravel()
         residual = y - whole[self.places]
         whole[self.places] = y
-        return 0.5 * squared_norm(residual), whole.reshape(self.shape)
+        return 0.5 * squared_norm(residual), whole.reshape(self.tensor_shape)
 
     def core_gradient(self, x: Tucker, y: Array | None) -> Array:
         """Pull the residual back to the core."""
-        whole = x.dense().ravel()
+        whole = x.todense().ravel()
         if y is not None:
             whole[self.places] -= y
         whole *= self.seen
-        return -multi_mode_product(whole.reshape(self.shape), x.factors, adjoint=True)
+        return -multi_mode_product(whole.reshape(self.tensor_shape), x.factors, adjoint=True)

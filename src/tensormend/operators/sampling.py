@@ -21,7 +21,7 @@ from tensormend.core.manifold import ModeTangent, TuckerTangent
 from tensormend.core.truncate import SparsePlusTucker
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.operators.base import ModeProducts, Operator, Pullback
+from tensormend.operators.base import ModeProducts, Operator, Pullback, as_multiplier
 
 __all__ = ["Sampling"]
 
@@ -29,20 +29,27 @@ EMPTY = np.empty(0)
 
 
 class Sampling(Operator):
-    """Observe some entries of a tensor: ``A(x) = scale * x[indices]``.
+    """Observe some entries of a tensor: ``A(x) = x[indices]``, or a multiple of that.
 
     Parameters
     ----------
-    shape : sizes of the modes
-    indices : ``m x d`` integers, each entry once, in any order; measurements keep that order
-    scale : 1 by default, the paper's bare projection ``P_Omega``, for which ``A*A`` is a
-        projection and the mean of ``A*A`` over random samples is ``ratio`` times the identity.
-        ``"isotropic"`` is ``1/sqrt(ratio)``, which makes that mean the identity, as the theory of
-        restricted isometries wants. The minimizer is the same; a constant step of 1 with the
-        isotropic scale is a constant step of ``1/ratio`` with the bare projection.
-    lead : mode along which the entries are stored, the last by default
-    dtype : data type of the measurements
-    threads : threads of the kernels; all cores by default
+    shape : sequence of int
+        Sizes of the modes.
+    indices : array_like of int, shape (m, d)
+        Indices of the observed entries, each once, in any order; measurements keep that order.
+    norm : {None, "isotropic"}, default=None
+        None is the bare projection ``P_Omega`` of the paper, for which ``A*A`` is a projection and
+        the mean of ``A*A`` over random samples is ``ratio`` times the identity. ``"isotropic"``
+        multiplies the entries by ``1/sqrt(ratio)``, which makes that mean the identity, as the
+        theory of restricted isometries assumes. The minimizer is the same; a constant step of 1
+        with the isotropic norm is a constant step of ``1/ratio`` with the bare projection. For
+        another multiple write ``a * Sampling(...)``.
+    leaf_mode : int, default=-1
+        Mode along which the entries are stored.
+    dtype : dtype, default=numpy.float64
+        Data type of tensor and measurements.
+    threads : int, optional
+        Threads of the kernels; all cores by default.
 
     Examples
     --------
@@ -56,8 +63,8 @@ class Sampling(Operator):
         shape: Sequence[int],
         indices: Any,
         *,
-        scale: float | Literal["isotropic"] = 1.0,
-        lead: int = -1,
+        norm: Literal["isotropic"] | None = None,
+        leaf_mode: int = -1,
         dtype: Any = np.float64,
         threads: int | None = None,
     ) -> None:
@@ -66,37 +73,44 @@ class Sampling(Operator):
             raise InputError(
                 f"dtype must be float32, float64, complex64 or complex128, got {np.dtype(dtype)}"
             )
+        if norm not in (None, "isotropic"):
+            raise InputError(
+                f"norm must be 'isotropic' or None, got {norm!r}; for another multiple write "
+                "a * Sampling(...)"
+            )
         if np.asarray(indices).dtype == np.bool_:
             raise InputError(
                 "indices must be integers, got booleans; use Sampling.from_observed(observed)"
             )
         n_threads = kernels.thread_count(threads)
-        fibres, permutation = Fibres.build(shape, np.asarray(indices), lead, n_threads)
-        self._set(fibres, permutation, scale, np.dtype(dtype), threads)
+        fibres, permutation = Fibres.build(shape, np.asarray(indices), leaf_mode, n_threads)
+        self._set(fibres, permutation, 1.0, np.dtype(dtype), threads)
+        if norm == "isotropic":
+            self.multiplier = 1 / math.sqrt(self.ratio)
 
     def _set(
         self,
         fibres: Fibres,
         permutation: Array | None,
-        scale: float | Literal["isotropic"],
+        multiplier: float,
         dtype: np.dtype[Any],
         threads: int | None,
     ) -> None:
         self.fibres = fibres
-        self.shape = fibres.shape
-        self.size = fibres.size
-        self.dtype = dtype
+        self.tensor_shape = fibres.shape
+        self.n_measurements = fibres.size
+        self.tensor_dtype = dtype
         self.threads = kernels.thread_count(threads)
         self._permutation = permutation
-        if scale == "isotropic":
-            self.scale = 1 / math.sqrt(self.ratio)
-        elif isinstance(scale, str) or not (np.isfinite(scale) and scale > 0):
-            raise InputError(
-                f"scale must be a positive number or 'isotropic' (1/sqrt of the sampling ratio), "
-                f"got {scale!r}"
-            )
-        else:
-            self.scale = float(scale)
+        self.multiplier = multiplier
+
+    def __mul__(self, factor: float) -> Sampling:
+        multiplier = self.multiplier * as_multiplier(factor)
+        out = Sampling.__new__(Sampling)
+        out._set(self.fibres, self._permutation, multiplier, self.tensor_dtype, self.threads)
+        return out
+
+    __rmul__ = __mul__
 
     @classmethod
     def from_observed(cls, observed: Any, **options: Any) -> Sampling:
@@ -111,8 +125,8 @@ class Sampling(Operator):
 
     @property
     def ratio(self) -> float:
-        """Share of the entries that is observed."""
-        return self.size / math.prod(self.shape)
+        """Fraction of the entries that is observed."""
+        return self.n_measurements / math.prod(self.tensor_shape)
 
     @property
     def indices(self) -> Array:
@@ -125,23 +139,26 @@ class Sampling(Operator):
         return out
 
     def __repr__(self) -> str:
-        return f"Sampling(shape={self.shape}, size={self.size}, ratio={self.ratio:.3g})"
+        return (
+            f"Sampling(tensor_shape={self.tensor_shape}, n_measurements={self.n_measurements}, "
+            f"ratio={self.ratio:.3g})"
+        )
 
     def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
         """Name a mode and some of its places, for a message."""
         return f"mode {mode}", f"index {', '.join(map(str, places))}"
 
     def _stored(self, y: Array) -> Array:
-        """Measurements in storage order, without the scale."""
+        """Measurements in storage order, without the multiplier."""
         y = self._check_measurements(y)
         if self._permutation is not None:
             y = y[self._permutation]
-        return y if self.scale == 1 else y / self.scale
+        return y if self.multiplier == 1 else y / self.multiplier
 
     def _measured(self, values: Array) -> Array:
-        """Bring stored entries into the order and scale of the measurements."""
-        if self.scale != 1:
-            values = values * self.scale
+        """Bring stored entries into the order and multiple of the measurements."""
+        if self.multiplier != 1:
+            values = values * self.multiplier
         if self._permutation is None:
             return values
         out = np.empty_like(values)
@@ -156,15 +173,17 @@ class Sampling(Operator):
             core, factors = _tree_order(x, f.modes)
             values = kernels.tucker_values(f.tree, core, factors, self.threads)
             return self._measured(values)
-        return self._measured(x[tuple(self.fibres.coordinates(k) for k in range(len(self.shape)))])
+        return self._measured(
+            x[tuple(self.fibres.coordinates(k) for k in range(len(self.tensor_shape)))]
+        )
 
     def adjoint(self, y: Array, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Put measurements back in their places, zero elsewhere."""
         y = self._check_measurements(y)
-        check_memory(self.shape, y.dtype, memory_limit, "the dense adjoint")
-        out = np.zeros(self.shape, dtype=y.dtype)
-        where = tuple(self.fibres.coordinates(k) for k in range(len(self.shape)))
-        out[where] = self._stored(y) * self.scale**2
+        check_memory(self.tensor_shape, y.dtype, memory_limit, "the dense adjoint")
+        out = np.zeros(self.tensor_shape, dtype=y.dtype)
+        where = tuple(self.fibres.coordinates(k) for k in range(len(self.tensor_shape)))
+        out[where] = self._stored(y) * self.multiplier**2
         return out
 
     def arrange(
@@ -178,21 +197,27 @@ class Sampling(Operator):
         if permutation is not None:
             y = y[permutation]
         out = Sampling.__new__(Sampling)
-        out._set(fibres, None, self.scale, self.dtype, self.threads if threads is None else threads)
+        out._set(
+            fibres,
+            None,
+            self.multiplier,
+            self.tensor_dtype,
+            self.threads if threads is None else threads,
+        )
         return out, y
 
     def compact(self) -> Sampling:
         """Keep lead-mode indices in 16 bits where the size allows."""
         out = Sampling.__new__(Sampling)
         fibres = self.fibres.compact()
-        out._set(fibres, self._permutation, self.scale, self.dtype, self.threads)
+        out._set(fibres, self._permutation, self.multiplier, self.tensor_dtype, self.threads)
         return out
 
     def shifted(self, x: Tucker | None, step_size: float, y: Array) -> SparsePlusTucker:
         """Return ``x + step_size * A*(y)``, sparse and low-rank part kept apart."""
-        weight = step_size * self.scale**2
+        weight = step_size * self.multiplier**2
         values = self._stored(y) if weight == 1 else weight * self._stored(y)
-        dtype = np.result_type(values.dtype, self.dtype)
+        dtype = np.result_type(values.dtype, self.tensor_dtype)
         return SparsePlusTucker(self.fibres, values, x, self.threads, dtype)
 
     def filled(self, x: Tucker, y: Array) -> tuple[float, SparsePlusTucker]:
@@ -202,7 +227,9 @@ class Sampling(Operator):
 
     def core_gradient(self, x: Tucker, y: Array | None) -> Array:
         """Pull the residual back to the core in one pass."""
-        return self.pullback(x, np.zeros(self.size, dtype=x.dtype) if y is None else y).core
+        return self.pullback(
+            x, np.zeros(self.n_measurements, dtype=x.dtype) if y is None else y
+        ).core
 
     def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
         """Residual, loss and Tucker pull-back in one pass over the entries."""
@@ -229,8 +256,8 @@ class Sampling(Operator):
     def _in_mode_order(
         self, square: float, core: Array, gradients: list[Array], residual: Array | None
     ) -> Pullback:
-        weight = self.scale**2
-        back = [self.fibres.modes.index(k) for k in range(len(self.shape))]
+        weight = self.multiplier**2
+        back = [self.fibres.modes.index(k) for k in range(len(self.tensor_shape))]
         core, factors = core.transpose(back), tuple(gradients[k] for k in back)
         if weight != 1:
             core, factors = weight * core, tuple(weight * gradient for gradient in factors)
@@ -245,7 +272,7 @@ class Sampling(Operator):
         square, across, along = kernels.mode_pass(
             f.tree, f.columns, values, left, right, rows, self.threads
         )
-        weight = self.scale**2
+        weight = self.multiplier**2
         if weight != 1:
             across, along = weight * across, weight * along
         return ModeProducts(0.5 * weight * square, weight * math.sqrt(square), across, along)
@@ -269,7 +296,7 @@ class Sampling(Operator):
         f = self.fibres
         core, factors = _tree_order(x, f.modes)
         square = kernels.tucker_energy(f.tree, core, factors, self.threads)
-        return float(self.scale**2 * square)
+        return float(self.multiplier**2 * square)
 
     def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
         """Measure a tangent vector without keeping the measurements."""
@@ -279,7 +306,7 @@ class Sampling(Operator):
             f, _ = self.fibres.along(tangent.mode)
             panels = _panels(tangent)
             square = kernels.mode_energy(f.tree, f.columns, *panels, self.threads)
-        return float(self.scale**2 * square)
+        return float(self.multiplier**2 * square)
 
     def normal(self, tangent: TuckerTangent) -> Pullback:
         """Measure a tangent vector and pull it back in one pass, keeping no measurement."""

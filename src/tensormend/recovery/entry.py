@@ -125,9 +125,9 @@ def recover(
     if not isinstance(operator, Operator):
         raise InputError(
             f"operator must be a tensormend Operator, got {type(operator).__name__}; "
-            "wrap a matrix as tensormend.Matrix(matrix, shape)"
+            "wrap a matrix as tensormend.MatrixOperator(matrix, shape)"
         )
-    problem = Problem(operator, y, as_rank(rank, operator.shape))
+    problem = Problem(operator, y, as_rank(rank, operator.tensor_shape))
     stop = StoppingCriteria(tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit)
     solver = _make_solver(method, step, lead, order, problem, stop)
     x0 = _make_start(start, solver, problem, rng)
@@ -207,7 +207,7 @@ def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
         return (*sorted(others), lead)
     operator = problem.operator
     stored = operator.fibres.modes if isinstance(operator, Sampling) else None
-    return choose_modes(problem.shape, problem.rank, operator.size, stored)
+    return choose_modes(problem.shape, problem.rank, operator.n_measurements, stored)
 
 
 def _as_checkpoint(
@@ -277,10 +277,10 @@ def _check_validation_data(
             "complete also takes a fraction of the observed entries"
         )
     operator, y = validation_data
-    if operator.shape != problem.shape or np.shape(y) != (operator.size,):
+    if operator.tensor_shape != problem.shape or np.shape(y) != (operator.n_measurements,):
         raise InputError(
             f"validation_data must be an operator on tensors of shape {problem.shape} and its "
-            f"measurements, got shape {operator.shape} and {np.shape(y)} measurements"
+            f"measurements, got shape {operator.tensor_shape} and {np.shape(y)} measurements"
         )
     if not (np.isfinite(y).all() and np.any(y)):
         raise InputError("held-out measurements must be finite and not all zero")
@@ -289,9 +289,9 @@ def _check_validation_data(
 def _warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
     """Say what the measurements cannot determine."""
     needed = degrees_of_freedom(problem.shape, problem.rank)
-    if problem.operator.size < needed and not isinstance(solver, Shrink):
+    if problem.operator.n_measurements < needed and not isinstance(solver, Shrink):
         warn_user(
-            f"{problem.operator.size} measurements cannot determine a tensor of shape "
+            f"{problem.operator.n_measurements} measurements cannot determine a tensor of shape "
             f"{problem.shape} and rank {problem.rank}, which has {needed} degrees of freedom; "
             "lower the rank or measure more",
             DataWarning,

@@ -47,12 +47,12 @@ def corrected_start(problem: Problem) -> Tucker:
     """
     back = problem.operator.shifted(None, 1.0, problem.y)
     if isinstance(back, SparsePlusTucker):
-        ratio = problem.operator.size / float(np.prod(problem.shape, dtype=float))
-        lead = back.fibres.lead
+        ratio = problem.operator.n_measurements / float(np.prod(problem.shape, dtype=float))
+        lead = back.fibres.leaf_mode
         panel = back.fibres.n_columns * problem.rank[lead]
         needed = degrees_of_freedom(problem.shape, problem.rank)
         is_small = panel * back.dtype.itemsize <= DEFAULT_MEMORY_LIMIT / 8  # it is copied twice
-        if is_small and problem.operator.size >= max(MANY_SAMPLES * needed, panel / 4):
+        if is_small and problem.operator.n_measurements >= max(MANY_SAMPLES * needed, panel / 4):
             x = _sequential_start(problem, back, ratio)
         else:
             grams = [back.gram(k, shrink=ratio) for k in range(len(problem.shape))]
@@ -67,8 +67,8 @@ def corrected_start(problem: Problem) -> Tucker:
 
 def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
     """Estimate one factor after the other, each from what the ones before it left."""
-    lead, needed = back.fibres.lead, degrees_of_freedom(problem.shape, problem.rank)
-    find = _power_basis if problem.operator.size >= PLENTY * needed else _leading
+    lead, needed = back.fibres.leaf_mode, degrees_of_freedom(problem.shape, problem.rank)
+    find = _power_basis if problem.operator.n_measurements >= PLENTY * needed else _leading
     factors = {lead: find(problem, lead, back.gram(lead, shrink=ratio))}
     core = back.contract(lead, factors[lead])
     for k in range(len(problem.shape)):

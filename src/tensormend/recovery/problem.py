@@ -29,7 +29,7 @@ class Gradient(NamedTuple):
     """Loss at an iterate, ``||G||`` of ``G = A*(y - A(x))``, and its projection on the tangent."""
 
     loss: float
-    scale: float
+    gradient_norm: float
     tangent: TuckerTangent
 
 
@@ -50,21 +50,21 @@ class Problem:
     _square: float | None = field(init=False, repr=False)  # of the norm of y, where it is known
 
     def __post_init__(self) -> None:
-        for name in ("shape", "size", "dtype"):
+        for name in ("tensor_shape", "n_measurements", "tensor_dtype"):
             if not hasattr(self.operator, name):
                 raise InputError(
-                    f"an operator must set shape, size and dtype, {type(self.operator).__name__} "
-                    f"has no {name}; set it in its __init__"
+                    "an operator must set tensor_shape, n_measurements and tensor_dtype, "
+                    f"{type(self.operator).__name__} has no {name}; set it in its __init__"
                 )
         y = np.asarray(self.y)
         if y.dtype.kind not in "biufc":
             raise InputError(f"y must hold numbers, got an array of {y.dtype}")
-        if y.shape != (self.operator.size,):
+        if y.shape != (self.operator.n_measurements,):
             raise InputError(
-                f"y must hold one value per measurement, shape ({self.operator.size},), "
+                f"y must hold one value per measurement, shape ({self.operator.n_measurements},), "
                 f"got shape {y.shape}"
             )
-        dtype = np.result_type(y.dtype, self.operator.dtype)
+        dtype = np.result_type(y.dtype, self.operator.tensor_dtype)
         if not is_inexact(dtype):
             dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         y = np.ascontiguousarray(y, dtype=dtype)
@@ -77,7 +77,7 @@ class Problem:
             )
         if not largest:
             raise InputError("measurements must hold at least one nonzero value, got zeros only")
-        object.__setattr__(self, "rank", as_rank(self.rank, self.operator.shape))
+        object.__setattr__(self, "rank", as_rank(self.rank, self.operator.tensor_shape))
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "_square", square)
@@ -108,7 +108,7 @@ class Problem:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes of the tensor sought."""
-        return self.operator.shape
+        return self.operator.tensor_shape
 
     @cached_property
     def y_norm(self) -> float:
@@ -162,7 +162,7 @@ class Problem:
         """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
         pull = self.operator.pullback(x, self.y)
         tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return Gradient(pull.loss, pull.scale, tangent)
+        return Gradient(pull.loss, pull.gradient_norm, tangent)
 
     def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the order of a tree over the modes."""

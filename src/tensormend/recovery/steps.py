@@ -70,9 +70,9 @@ def exact_step(slope: float, energy: float, noise: float) -> float:
     return slope / energy if energy > 0 and slope > noise**2 else 1.0
 
 
-def rounding_level(scale: float, dtype: Any) -> float:
-    """Norm up to which a projection of a gradient of norm ``scale`` is rounding."""
-    return ROUNDING * float(np.finfo(dtype).eps) * scale
+def rounding_level(gradient_norm: float, dtype: Any) -> float:
+    """Norm up to which a projection of a gradient of norm ``gradient_norm`` is rounding."""
+    return ROUNDING * float(np.finfo(dtype).eps) * gradient_norm
 
 
 def as_step(step: str | float | StepRule) -> StepRule:

@@ -60,7 +60,7 @@ def write_report(
     --------
     >>> import tempfile
     >>> import tensormend as tm
-    >>> data = tm.simulate.random_tucker((9, 8, 7), 1, rng=0).dense()
+    >>> data = tm.simulate.random_tucker((9, 8, 7), 1, rng=0).todense()
     >>> data[::2, 3] = float("nan")
     >>> path = Path(tempfile.mkdtemp()) / "report.html"
     >>> write_report(path, tm.complete(data, rank=1))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.data.observations import Observations
-from tensormend.operators import Masked, Operator, Sampling
+from tensormend.operators import DenseSampling, Operator, Sampling
 from tensormend.recovery.problem import Problem
 
 __all__ = [
@@ -81,5 +81,5 @@ def observe(entries: Observations, threads: int | None, *, is_dense: bool) -> Op
     """Return the operator that observes entries, by dense products or by passes over them."""
     dtype = entries.values.dtype
     if is_dense:
-        return Masked(entries.shape, entries.indices, dtype=dtype)
+        return DenseSampling(entries.shape, entries.indices, dtype=dtype)
     return Sampling(entries.shape, entries.indices, dtype=dtype, threads=threads)

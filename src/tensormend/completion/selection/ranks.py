@@ -149,5 +149,5 @@ def _larger(rank: tuple[int, ...], shape: tuple[int, ...], size: int) -> Iterato
 def _widen(problem: Problem, x: Tucker, rank: tuple[int, ...]) -> Tucker:
     """Take the directions that a fit misses most from its residual."""
     residual = problem.y - problem.operator.forward(x)
-    ratio = problem.operator.size / math.prod(problem.shape)
+    ratio = problem.operator.n_measurements / math.prod(problem.shape)
     return thosvd(problem.operator.shifted(x, 1 / ratio, residual), rank)

@@ -24,7 +24,7 @@ from tensormend.completion.selection.watch import Trial
 from tensormend.completion.validation import Fold
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
-from tensormend.operators import Masked
+from tensormend.operators import DenseSampling
 from tensormend.recovery.loop import Iteration, solve
 from tensormend.recovery.solvers import Shrink
 from tensormend.recovery.stopping import StoppingCriteria
@@ -205,7 +205,7 @@ def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp
     if key not in search.set_ups:
         fitted, kept, held = prepare(search, fold, center)
         problem = make_problem(kept, search.threads) if kept.values.any() else None
-        is_dense = problem is not None and isinstance(problem.operator, Masked)
+        is_dense = problem is not None and isinstance(problem.operator, DenseSampling)
         where = observe(held, search.threads, is_dense=is_dense)
         search.set_ups[key] = SetUp(problem, fitted, held, where)
     return search.set_ups[key]

@@ -186,7 +186,7 @@ def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _samples(problem: Problem) -> float:
-    return problem.operator.size / degrees_of_freedom(problem.shape, problem.rank)
+    return problem.operator.n_measurements / degrees_of_freedom(problem.shape, problem.rank)
 
 
 def _residual(problem: Problem, loss: float) -> float:

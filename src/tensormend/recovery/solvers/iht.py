@@ -26,12 +26,12 @@ class ThresholdingState:
     step_size: float
     residual: Array
     direction: Array
-    scale: float
+    gradient_norm: float
 
 
 def _evaluate(problem: Problem, x: Tucker, step_size: float) -> ThresholdingState:
     pull = problem.operator.pullback(x, problem.y, want_residual=True)
-    return ThresholdingState(x, pull.loss, step_size, pull.residual, pull.core, pull.scale)
+    return ThresholdingState(x, pull.loss, step_size, pull.residual, pull.core, pull.gradient_norm)
 
 
 def _shift(
@@ -42,7 +42,7 @@ def _shift(
     alpha = rule(
         lambda: squared_norm(state.direction),
         lambda: squared_norm(problem.operator.forward(direction)),
-        rounding_level(state.scale, problem.dtype),
+        rounding_level(state.gradient_norm, problem.dtype),
     )
     return alpha, problem.operator.shifted(state.x, alpha, state.residual)
 

@@ -48,9 +48,9 @@ class RBB:
     def init(self, problem: Problem, x0: Tucker | None) -> RBBState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
         x = problem.start(x0)
-        loss, scale, tangent = problem.gradient(x)
+        loss, gradient_norm, tangent = problem.gradient(x)
         energy = problem.operator.tangent_energy(tangent)
-        noise = rounding_level(scale, problem.dtype)
+        noise = rounding_level(gradient_norm, problem.dtype)
         step = exact_step(tangent.squared_norm(), energy, noise)
         return RBBState(x, loss, np.nan, tangent, step, (loss,))
 

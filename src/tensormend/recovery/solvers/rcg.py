@@ -29,7 +29,7 @@ class RCGState:
     step_size: float
     tangent: TuckerTangent
     direction: TuckerTangent
-    scale: float
+    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class RCG:
     def init(self, problem: Problem, x0: Tucker | None) -> RCGState:
         """Start at ``x0`` or at ``H_r(A* y)``, along the gradient."""
         x = problem.start(x0)
-        loss, scale, tangent = problem.gradient(x)
-        return RCGState(x, loss, np.nan, tangent, tangent, scale)
+        loss, gradient_norm, tangent = problem.gradient(x)
+        return RCGState(x, loss, np.nan, tangent, tangent, gradient_norm)
 
     def step(self, problem: Problem, state: RCGState) -> RCGState:
         """Move to the minimum along the direction, retract, and turn the direction."""
@@ -74,21 +74,21 @@ class RCG:
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RCGState:
         """Return the state that `save` was given."""
         x = Tucker.from_arrays(arrays)
-        loss, scale, tangent = problem.gradient(x)
+        loss, gradient_norm, tangent = problem.gradient(x)
         factors = tuple(arrays[f"direction_{k}"] for k in range(x.ndim))
         direction = TuckerTangent(x, arrays["direction_core"], factors)
-        return RCGState(x, loss, float(arrays["step_size"]), tangent, direction, scale)
+        return RCGState(x, loss, float(arrays["step_size"]), tangent, direction, gradient_norm)
 
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
     """Take the exact step on the tangent space, halved while the retraction raises the loss."""
     energy = problem.operator.tangent_energy(direction)
-    noise = rounding_level(state.scale, problem.dtype)
+    noise = rounding_level(state.gradient_norm, problem.dtype)
     alpha = exact_step(state.tangent.inner(direction), energy, noise)
     for _ in range(MAX_HALVINGS + 1):
         x = direction.retract(alpha)
-        loss, scale, tangent = problem.gradient(x)
-        trial = RCGState(x, loss, alpha, tangent, tangent, scale)
+        loss, gradient_norm, tangent = problem.gradient(x)
+        trial = RCGState(x, loss, alpha, tangent, tangent, gradient_norm)
         if not loss > state.loss:
             break
         alpha /= 2

@@ -25,7 +25,7 @@ class RGDState:
     loss: float
     step_size: float
     tangent: TuckerTangent
-    scale: float
+    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class RGD:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGDState:
-        loss, scale, tangent = problem.gradient(x)
-        return RGDState(x, loss, step_size, tangent, scale)
+        loss, gradient_norm, tangent = problem.gradient(x)
+        return RGDState(x, loss, step_size, tangent, gradient_norm)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
@@ -56,7 +56,7 @@ class RGD:
         alpha = self.step_rule(
             state.tangent.squared_norm,
             lambda: problem.operator.tangent_energy(state.tangent),
-            rounding_level(state.scale, problem.dtype),
+            rounding_level(state.gradient_norm, problem.dtype),
         )
         return self._evaluate(problem, state.tangent.retract(alpha), alpha)
 

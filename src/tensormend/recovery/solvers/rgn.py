@@ -95,7 +95,7 @@ class RGN:
         resolved = RESOLVED * float(np.finfo(x.dtype).eps) * misfit
         goal = goal if resolved < goal < misfit else -np.inf
         total: TuckerTangent | None = None
-        if first <= rounding_level(state.pull.scale, x.dtype) ** 2:
+        if first <= rounding_level(state.pull.gradient_norm, x.dtype) ** 2:
             return state.tangent
         for _ in range(self.max_far if relative > FAR else self.max_inner):
             pulled = operator.normal(direction)

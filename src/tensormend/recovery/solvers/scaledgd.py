@@ -27,7 +27,7 @@ class ScaledGDState:
     core: Array
     factors: tuple[Array, ...]
     tangent: TuckerTangent
-    scale: float
+    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ScaledGD:
         alpha = self.step_rule(
             lambda: state.tangent.inner(linear),
             lambda: problem.operator.tangent_energy(linear),
-            rounding_level(state.scale, problem.dtype),
+            rounding_level(state.gradient_norm, problem.dtype),
         )
         factors = tuple(u + alpha * v for u, v in zip(x.factors, state.factors, strict=True))
         moved = Tucker(x.core + alpha * state.core, factors).orthonormal()
@@ -72,7 +72,9 @@ class ScaledGD:
         pull = problem.operator.pullback(x, problem.y)
         factors = tuple(g @ w for g, w in zip(pull.factors, core_inverses(x), strict=True))
         tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return ScaledGDState(x, pull.loss, step_size, pull.core, factors, tangent, pull.scale)
+        return ScaledGDState(
+            x, pull.loss, step_size, pull.core, factors, tangent, pull.gradient_norm
+        )
 
     def save(self, state: ScaledGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""

@@ -198,7 +198,7 @@ def effective_freedom(
         balance=solver.balance,
         rank=problem.rank,
     )
-    signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.size)
+    signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.n_measurements)
     nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
     answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
     return float(inner(signs, problem.operator.forward(answer)).real)

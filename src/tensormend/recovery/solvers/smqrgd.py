@@ -56,7 +56,7 @@ class SMQRGDState:
     step_size: float
     base: Array
     tangent: ModeTangent
-    scale: float
+    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SMQRGD:
                 )
             return order
         if lead == "auto":
-            lead = choose_lead(problem.shape, problem.rank, problem.operator.size)
+            lead = choose_lead(problem.shape, problem.rank, problem.operator.n_measurements)
         return (lead, *(k for k in as_order(None, problem.rank) if k != lead))
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:
@@ -124,7 +124,7 @@ class SMQRGD:
         alpha = self.step_rule(
             state.tangent.squared_norm,
             lambda: problem.operator.tangent_energy(state.tangent),
-            rounding_level(state.scale, problem.dtype),
+            rounding_level(state.gradient_norm, problem.dtype),
         )
         left, s, rows = state.tangent.retract(alpha, state.base, problem.operator.threads)
         return self._finish(problem, left, s, rows, alpha, state.x)
@@ -156,7 +156,7 @@ class SMQRGD:
         left, base = x.factors[lead], _panel(x, lead)
         products = problem.operator.mode_products(lead, left, base, rows, problem.y)
         tangent = ModeTangent.from_products(lead, left, rows, products.across, products.along)
-        return SMQRGDState(x, products.loss, step_size, base, tangent, products.scale)
+        return SMQRGDState(x, products.loss, step_size, base, tangent, products.gradient_norm)
 
     def save(self, state: SMQRGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""

@@ -84,7 +84,7 @@ class Given:
     @cached_property
     def full(self) -> Array:
         """The true tensor as a dense array, for methods that work with such."""
-        return self.truth.dense()
+        return self.truth.todense()
 
     @cached_property
     def mask(self) -> Array:

@@ -46,7 +46,7 @@ def run(settings: Settings) -> dict[str, Any]:
     shape, rng = (settings["n"],) * 3, np.random.default_rng(settings["seed"])
     truth = conditioned_tucker(shape, settings["rank"], settings["kappa"], rng=rng)
     problem = draw_completion(shape, settings["rank"], settings["ratio"], rng, truth=truth)
-    measured = [condition_number(truth.dense(), mode, settings["rank"]) for mode in range(3)]
+    measured = [condition_number(truth.todense(), mode, settings["rank"]) for mode in range(3)]
     return {**run_completion(*problem, settings), "condition_numbers": measured}
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 from tensormend.errors import DataWarning
-from tensormend.operators import Matrix
+from tensormend.operators import MatrixOperator
 from tensormend.recovery.entry import recover
 from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import STEPS, group
@@ -55,11 +55,11 @@ def run(settings: Settings) -> dict[str, Any]:
     shape, rank, step = tuple(settings["shape"]), settings["rank"], settings["step"]
     rng = np.random.default_rng(settings["seed"])
     truth = gaussian_tucker(shape, rank, rng=rng)
-    operator = Matrix(gaussian_triangle(settings["size"], math.prod(shape), rng), shape)
+    operator = MatrixOperator(gaussian_triangle(settings["size"], math.prod(shape), rng), shape)
     wide = min(3 * rank, shape[0])
     estimate = estimate_isometry(operator, wide, n_starts=1, rng=rng).value
     eigenvalues = np.linalg.svd(operator.matrix, compute_uv=False) ** 2
-    lowest = eigenvalues[-1] if operator.size >= math.prod(shape) else 0.0
+    lowest = eigenvalues[-1] if operator.n_measurements >= math.prod(shape) else 0.0
     certain = max(float(eigenvalues[0]) - 1, 1 - float(lowest))
     kappa, order = condition_number(truth, 0), len(shape)
     with warnings.catch_warnings():

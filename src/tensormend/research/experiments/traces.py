@@ -125,7 +125,7 @@ def _run_dense(
     truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
 ) -> dict[str, list[float]]:
     places = np.ravel_multi_index(tuple(np.asarray(operator.indices).T), truth.shape)
-    full, data = truth.dense(), np.zeros(truth.shape)
+    full, data = truth.todense(), np.zeros(truth.shape)
     data.flat[places] = y
     mask = np.zeros(truth.shape, dtype=bool)
     mask.flat[places] = True
