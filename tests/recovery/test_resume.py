@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "tensormend.cli", "complete", "data.npy", "--qu
 N_KILLS = 4
 CASES = {
     "auto": ["--rank", "auto"],
-    "given": ["--rank", "8", "--holdout", "0.1", "--tol", "0", "--max-iter", "150"],
+    "given": ["--rank", "8", "--validation-fraction", "0.1", "--tol", "0", "--max-iter", "150"],
 }
 
 
@@ -65,7 +65,10 @@ def test_a_killed_run_goes_on_to_the_same_file(
     seconds = finish(start("whole.npy", *CASES[case]))
     moments = np.random.default_rng(len(case)).random(N_KILLS)
     for k, moment in enumerate(moments):
-        out, options = f"{k}.npy", [*CASES[case], "--checkpoint", f"run{k}", "--save-every", "0.05"]
+        out, options = (
+            f"{k}.npy",
+            [*CASES[case], "--checkpoint", f"run{k}", "--checkpoint-interval", "0.05"],
+        )
         kill(out, options, moment * seconds)
         finish(start(out, *options, "--resume", "--force"))
         assert Path(out).read_bytes() == Path("whole.npy").read_bytes()
@@ -145,7 +148,7 @@ def test_a_run_cut_short_by_its_time_limit_goes_on(
     monkeypatch.chdir(tmp_path)
     assert main(["simulate", "a.npy", "--shape", "24,25,26", "--noise", "0.3", "--quiet"]) == 0
     call = ["complete", "a.npy", "--quiet", "--force", "-o"]
-    kept = ["--checkpoint", "run", "--save-every", "0.01"]
+    kept = ["--checkpoint", "run", "--checkpoint-interval", "0.01"]
     assert main([*call, "whole.npy"]) == 0
     assert main([*call, "b.npy", *kept, "--time-limit", "0.2"]) == 0
     assert main([*call, "b.npy", *kept, "--resume"]) == 0

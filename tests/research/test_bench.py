@@ -440,7 +440,7 @@ def test_large_records_are_kept_compressed(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--repeats", "0"], "--repeats must be 1 or more, got 0"),
-        (["--budget", "0"], "--budget must be a positive number"),
+        (["--time-limit", "0"], "expected a time above 0"),
         (["--redraw", "nowhere.jsonl"], "--redraw takes a file of records, got nowhere.jsonl"),
     ],
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tensormend.cli.outputs import make_folder
+from tensormend.cli.parse import parse_seconds
 from tensormend.cli.words import put
 
 __all__ = ["EXAMPLES", "bench"]
@@ -23,7 +24,7 @@ SECTIONS = ("races", "passes", "ranks", "grid", "few", "import", "scaling")
 def bench(
     suite: Annotated[
         Literal["quick", "full"],
-        typer.Option(metavar="NAME", help="quick, in about a minute, or full."),
+        typer.Option(metavar="NAME", help="quick (about a minute) or full."),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
         "bench-output"
@@ -32,7 +33,7 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"A section ({', '.join(SECTIONS)}) or a case, may be repeated; records of the "
+            help=f"A section ({', '.join(SECTIONS)}) or a case; may be repeated. Records of the "
             "others are kept.",
         ),
     ] = None,
@@ -40,41 +41,45 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A contestant, such as rcg, 'dense rgd' or 'pymanopt CG', may be repeated.",
+            help="A contestant, such as rcg, 'dense rgd' or 'pymanopt CG'; may be repeated.",
         ),
     ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Runs of each contestant, fewer where they take long. Default: 3 for quick, "
+            help="Runs of each contestant, fewer where a run is long. Default: 3 for quick, "
             "15 for full.",
         ),
     ] = None,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time that a run may take.")
-    ] = 120.0,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other packages out.")] = False,
+    time_limit: Annotated[
+        Any,
+        typer.Option(
+            metavar="TIME", parser=parse_seconds, help="Time limit of a run: 90 (seconds), 10m, 2h."
+        ),
+    ] = "120",
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Run no other packages.")] = False,
     peer_python: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH", help="A Python with tensormend and the peers that this one misses."
+            metavar="PATH",
+            help="A Python with tensormend and the peers that are not installed here.",
         ),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Another build of the compiled kernels (_native*.so); passes by rank (--only "
-            "ranks) are then timed with both, in turns.",
+            help="Another build of the compiled kernels (_native*.so); the passes by rank "
+            "(--only ranks) are timed with both, alternating.",
         ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(metavar="PAGE", help="Write the page here as well.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the page to this file.")
     ] = None,
     redraw: Annotated[
         Path | None,
-        typer.Option(metavar="RECORDS", help="Run nothing, draw the page of these records."),
+        typer.Option(metavar="FILE", help="Run nothing; write the page from these records."),
     ] = None,
 ) -> None:
     """Time our methods beside their peers, and the kernels beside a plain read.
@@ -94,15 +99,13 @@ def bench(
     repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
     if repeats < 1:
         raise InputError(f"--repeats must be 1 or more, got {repeats}")
-    if not budget > 0:
-        raise InputError(f"--budget must be a positive number of seconds, got {budget}")
     folder = make_folder(out)
     records = folder / "bench.jsonl" if redraw is None else redraw
     if redraw is None:
         runner = Runner(
             records,
             repeats=repeats,
-            budget=budget,
+            budget=time_limit,
             peer_python=peer_python,
             against=None if against is None else str(against.resolve()),
             note=_note,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tensormend.cli import options as o
 from tensormend.cli.outputs import make_folder
-from tensormend.cli.parse import parse_rank
 from tensormend.cli.words import put, times
 
 if TYPE_CHECKING:
@@ -36,17 +36,14 @@ SHOWN_BAND, SHOWN_PIXEL = 24, (45, 50)
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder to write the picture to.")
-    ] = Path("demo-output"),
-    rank: Annotated[
-        Any,
-        typer.Option(parser=parse_rank, metavar="RANK", help="auto, one number, or one per mode."),
-    ] = "auto",
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
+        "demo-output"
+    ),
+    rank: o.RankOption = "auto",
     ratio: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the entries to sample.")
+        float, typer.Option(metavar="FRACTION", help="Fraction of the entries to sample.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is hidden.")] = 0,
+    seed: o.Seed = 0,
 ) -> None:
     """Hide most of a real hyperspectral image, recover it from the rest, and draw both.
 
@@ -122,8 +119,6 @@ def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
 
     if not 0 < ratio <= 1:
         raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}")
-    if seed < 0:
-        raise InputError(f"--seed must be 0 or more, got {seed}")
     rng = np.random.default_rng(seed)
     observed = rng.random(shape) < ratio
     observed &= rng.random(shape[1:]) >= DEAD

@@ -12,7 +12,7 @@ MEANINGS = {
     "0": "done",
     "1": "failed otherwise: a full disk, a defect, an experiment of reproduce",
     "2": "wrong input or usage",
-    "3": "done, but with --strict: the data do not determine the tensor",
+    "3": "done, but unreliable (with --fail-if-unreliable)",
     "4": "not enough memory",
     "130": "stopped by Ctrl-C (SIGINT); the best result so far is written",
     "143": "stopped by SIGTERM, likewise",

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "inspect"]
 
-HOLDOUT = 0.1  # of the entries, for a verdict that does not rest on what the fit has seen
+FRACTION = 0.1  # of the entries, held out so that the fit can be assessed
 UNSURE = (0.5, 3)  # measured times by the estimate for each fold, where not too short to tell
 
 EXAMPLES = (
     "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
     "tensormend inspect speeds.npy",
-    "tensormend inspect speeds.npy --missing 0 --seconds 0 --json",
+    "tensormend inspect speeds.npy --na-value 0 --seconds 0 --json",
 )
 
 
@@ -35,10 +35,10 @@ def inspect(
     source: o.Source,
     variable: o.Variable = None,
     modes: o.Modes = None,
-    missing: o.Missing = None,
-    mask: o.Mask = None,
+    na_value: o.NaValue = None,
+    observed: o.Observed = None,
     seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time to try ranks in; 0 for none.")
+        float, typer.Option(metavar="SECONDS", help="Time for trial fits of ranks; 0 for none.")
     ] = 3.0,
     memory_limit: o.MemoryLimit = None,
     threads: o.Threads = None,
@@ -51,7 +51,7 @@ def inspect(
     of a run are estimates.
     """
     check_source(source)
-    where = given(variable=variable, modes=modes, na_value=missing, observed=mask)
+    where = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
     with short_warnings(say):
         import tensormend as tm
 
@@ -101,13 +101,14 @@ def _describe(
             yield "", f"nothing is known at {mode.unseen} ({mode.n_unseen} of {slices})"
     yield from _describe_ranks(found)
     if command is None:
-        yield "complete", "nothing is to be filled; if some values stand for unknown entries, say"
-        yield "", "which with --missing or --mask"
+        yield "complete", "nothing is missing; if some values mark missing entries, name them with"
+        yield "", "--na-value or --observed"
         return
     yield "cost", f"about {memory(found.cost.bytes)} of memory; {_describe_time(found)}"
     yield "complete", command
     if found.best_rank is not None:
-        yield "or faster", f"{command} --rank {_join(found.best_rank.rank)} --holdout {HOLDOUT}"
+        options = f"--rank {_join(found.best_rank.rank)} --validation-fraction {FRACTION}"
+        yield "or faster", f"{command} {options}"
 
 
 def _describe_time(found: Inspection) -> str:

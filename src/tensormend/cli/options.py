@@ -1,9 +1,9 @@
-"""The options of the commands, each with its help; commands that share one mean the same by it."""
+"""The options that commands share, each with its help; an option means the same in all of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ from tensormend.cli.parse import (
     parse_seconds,
 )
 
-DATA, MODEL, OUTPUT, RUN = "What is known", "The model", "What is written", "The run"
+DATA, MODEL, OUTPUT, RUN = "Data", "Model", "Output", "Run"
 METHODS = "auto, sm-qrgd, rgd, rbb, rcg, rgn, scaledgd, sempiht, tiht, shrink"
 
 
@@ -26,18 +26,20 @@ def _option(*names: str, help: str, panel: str | None = None, **settings: Any) -
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="IN", help="A file with holes; tensormend formats lists the kinds."),
+    typer.Argument(
+        metavar="IN", help="File with missing entries; see tensormend formats for the formats."
+    ),
 ]
 Target = Annotated[
-    Path, typer.Argument(metavar="OUT", help="File to write, in the format its name ends in.")
+    Path, typer.Argument(metavar="OUT", help="File to write; its suffix sets the format.")
 ]
 
-# what is known
+# data
 
 Variable = Annotated[
     str | None,
     _option(
-        help="Array, dataset or column to take, where there are several.",
+        help="Array, dataset or column to read, where the file has several.",
         metavar="NAME",
         panel=DATA,
     ),
@@ -51,55 +53,63 @@ Modes = Annotated[
         panel=DATA,
     ),
 ]
-Missing = Annotated[
+NaValue = Annotated[
     float | None,
-    _option(help="A value that stands for unknown, beside NaN.", metavar="VALUE", panel=DATA),
+    _option(help="A value that marks missing entries, beside NaN.", metavar="VALUE", panel=DATA),
 ]
-Mask = Annotated[
+Observed = Annotated[
     Path | None,
     _option(
-        help="A file with an array of the same shape, 0 where unknown.", metavar="FILE", panel=DATA
+        help="File with an array of the same shape: 0 where an entry is missing.",
+        metavar="FILE",
+        panel=DATA,
     ),
 ]
 
-# the model
+# model
 
 RankOption = Annotated[
     Any,
     _option(
-        help="auto (chosen by held-out entries), one number, or one per mode.",
+        help="auto (selected by validation), one number, or one per mode.",
         metavar="RANK",
         parser=parse_rank,
         panel=MODEL,
     ),
 ]
-Method = Annotated[
-    str,
+Model = Annotated[
+    Literal["auto", "shrinkage", "tucker"],
     _option(
-        help=f"With rank auto: auto, shrink or rank. With a rank: {METHODS}.",
+        help="With --rank auto, the models to compare: shrinkage, tucker (of increasing rank), or "
+        "auto for both.",
         metavar="NAME",
         panel=MODEL,
     ),
 ]
-Holdout = Annotated[
+Method = Annotated[
+    str,
+    _option(help=f"With a given rank, the algorithm: {METHODS}.", metavar="NAME", panel=MODEL),
+]
+ValidationFraction = Annotated[
     float | None,
     _option(
-        help="Share of the known entries to judge by. Default: 0.1 with rank auto, else none.",
-        metavar="SHARE",
+        help="Fraction of the observed entries to hold out for validation. Default: 0.1 with "
+        "--rank auto, otherwise none.",
+        metavar="FRACTION",
         panel=MODEL,
     ),
 ]
 Center = Annotated[
     Any,
     _option(
-        help="Means to take out first: auto, none, mean (of all), all (of every slice too), or "
-        "modes, by name or number, whose slices have means.",
+        help="Means to subtract before the fit: auto, none, mean (of all entries), all (of the "
+        "slices of every mode), or modes by name or number.",
         metavar="WHICH",
         parser=parse_center,
         panel=MODEL,
     ),
 ]
-Scale = Annotated[
+Standardize = Annotated[
     str | None,
     _option(
         help="Mode, by name or number, whose slices are divided by their standard deviation.",
@@ -107,13 +117,18 @@ Scale = Annotated[
         panel=MODEL,
     ),
 ]
-Log = Annotated[
-    bool, _option("--log", help="Fit log(1 + value), for counts over many sizes.", panel=MODEL)
+Transform = Annotated[
+    Literal["log1p"] | None,
+    _option(
+        help="Transform of the values before the fit: log1p fits log(1 + value).",
+        metavar="NAME",
+        panel=MODEL,
+    ),
 ]
 Clip = Annotated[
     Any,
     _option(
-        help="Least and largest value that may be filled in; 0, for a lower bound alone.",
+        help="Lower and upper bound of the estimated values; 0, sets a lower bound only.",
         metavar="LO,HI",
         parser=parse_bounds,
         panel=MODEL,
@@ -121,54 +136,50 @@ Clip = Annotated[
 ]
 Tol = Annotated[
     float | None,
-    _option(help="With a rank: relative residual to stop at.", metavar="NUMBER", panel=MODEL),
+    _option(
+        help="With a given rank: relative residual at which to stop.", metavar="NUMBER", panel=MODEL
+    ),
 ]
 MaxIter = Annotated[
     int | None,
-    _option(help="With a rank: iterations to stop after.", metavar="NUMBER", panel=MODEL),
+    _option(help="With a given rank: maximum number of iterations.", metavar="NUMBER", panel=MODEL),
 ]
 
-# what is written
+# output
 
 Out = Annotated[
     Path | None,
     _option(
         "--out",
         "-o",
-        help="The completed data, in the format its name ends in.",
+        help="Write the completed data; the suffix sets the format.",
         metavar="OUT",
         panel=OUTPUT,
     ),
 ]
-ModelFile = Annotated[
+SaveModel = Annotated[
     Path | None,
     _option(
-        "--model",
-        help="The Tucker model; alone, without -o, for a tensor too large to write out.",
+        help="Write the fitted model; without -o, for a tensor too large to write out.",
         metavar="FILE.npz",
         panel=OUTPUT,
     ),
 ]
 Report = Annotated[
     Path | None,
-    _option(help="A page about the run, to open in a browser.", metavar="PAGE.html", panel=OUTPUT),
+    _option(help="Write an HTML report.", metavar="FILE.html", panel=OUTPUT),
 ]
-ModelOnly = Annotated[
+ReplaceObserved = Annotated[
     bool,
     _option(
-        "--model-only",
-        help="Write the model everywhere; else known values stay as they are.",
+        "--replace-observed",
+        help="Write fitted values at all entries; by default observed values are kept.",
         panel=OUTPUT,
     ),
 ]
 Force = Annotated[
     bool,
-    _option(
-        "--force",
-        "-f",
-        help="Replace files that are there.",
-        panel=OUTPUT,
-    ),
+    _option("--force", "-f", help="Overwrite existing files.", panel=OUTPUT),
 ]
 Json = Annotated[
     bool, _option("--json", help="Print one JSON object instead of the summary.", panel=OUTPUT)
@@ -176,22 +187,22 @@ Json = Annotated[
 Quiet = Annotated[
     bool,
     _option(
-        "--quiet", "-q", help="Print no progress, notes or summary; only errors.", panel=OUTPUT
+        "--quiet", "-q", help="Print no progress, notes or summary, only errors.", panel=OUTPUT
     ),
 ]
 
-# the run
+# run
 
 CheckpointOption = Annotated[
     Path | None,
     _option(
         "--checkpoint",
-        help="Keep what is needed to go on after a crash in this folder.",
+        help="Save the state of the run in this folder, for --resume.",
         metavar="FOLDER",
         panel=RUN,
     ),
 ]
-SaveEvery = Annotated[
+CheckpointInterval = Annotated[
     Any,
     _option(
         help="Time between saves of the checkpoint. Default: 5 seconds.",
@@ -202,12 +213,14 @@ SaveEvery = Annotated[
 ]
 Resume = Annotated[
     bool,
-    _option("--resume", help="Go on from the checkpoint, if there is one by now.", panel=RUN),
+    _option(
+        "--resume", help="Continue from the checkpoint; start anew if there is none.", panel=RUN
+    ),
 ]
 TimeLimit = Annotated[
     Any,
     _option(
-        help="Return what there is after so long: 90 (seconds), 10m, 2h.",
+        help="Stop after this time with the best result so far: 90 (seconds), 10m, 2h.",
         metavar="TIME",
         parser=parse_seconds,
         panel=RUN,
@@ -216,27 +229,30 @@ TimeLimit = Annotated[
 MemoryLimit = Annotated[
     Any,
     _option(
-        help="Refuse a run that would take more: 500M, 4G. Default: what is free.",
+        help="Refuse a run that needs more memory: 500M, 4G. Default: the free memory.",
         metavar="SIZE",
         parser=parse_bytes,
         panel=RUN,
     ),
 ]
 Threads = Annotated[
-    int | None, _option(help="Threads to use. Default: all cores.", metavar="N", min=1, panel=RUN)
+    int | None,
+    _option(help="Number of threads. Default: all cores.", metavar="N", min=1, panel=RUN),
 ]
 Seed = Annotated[
     int,
     _option(
-        help="Seed of all randomness; the same seed, the same file on one machine.",
+        help="Seed of the random numbers; a seed gives the same file on the same machine.",
         metavar="N",
         min=0,
         panel=RUN,
     ),
 ]
-Strict = Annotated[
+FailIfUnreliable = Annotated[
     bool,
     _option(
-        "--strict", help="Exit with code 3 if the data do not determine the tensor.", panel=RUN
+        "--fail-if-unreliable",
+        help="Exit with code 3 if the verdict is unreliable.",
+        panel=RUN,
     ),
 ]

@@ -30,14 +30,14 @@ class Outputs:
     data : the completed data
     model : the Tucker model, an ``.npz`` file
     report : the page, an ``.html`` file
-    model_only : write the model everywhere, also where data are known
+    replace_observed : write fitted values at all entries, also where values are observed
     force : take the place of files that are there
     """
 
     data: Path | None
     model: Path | None
     report: Path | None
-    model_only: bool = False
+    replace_observed: bool = False
     force: bool = False
 
     @property
@@ -52,15 +52,19 @@ class Outputs:
 
         if not self.paths:
             raise InputError(
-                "there must be something to write, got none of -o, --model and --report; "
+                "there must be something to write, got none of -o, --save-model and --report; "
                 "for example -o filled.npy"
             )
         if len({path.resolve() for path in self.paths.values()}) < len(self.paths):
-            raise InputError("-o, --model and --report must be different files, got one name twice")
-        for kind, end in (("model", ".npz"), ("report", ".html")):
-            path = self.paths.get(kind)
+            raise InputError(
+                "-o, --save-model and --report must be different files, got one name twice"
+            )
+        for option, path, end in (
+            ("--save-model", self.model, ".npz"),
+            ("--report", self.report, ".html"),
+        ):
             if path is not None and path.suffix.lower() != end:
-                raise InputError(f"--{kind} must be a file whose name ends in {end}, got {path}")
+                raise InputError(f"{option} must be a file whose name ends in {end}, got {path}")
         if self.data is not None:
             check_format(self.data)
         read = {source.resolve() for source in sources if source is not None}
@@ -81,7 +85,7 @@ class Outputs:
         if self.data is not None and needed > limit:
             raise tm.errors.MemoryLimitError(
                 f"the completed data would take {memory(needed)}, above the limit of "
-                f"{memory(limit)}; raise --memory-limit, or take --model FILE.npz in place of -o"
+                f"{memory(limit)}; raise --memory-limit, or use --save-model FILE.npz instead of -o"
             )
 
     def check_content(self, data: TensorData, source: Path) -> None:
@@ -92,11 +96,11 @@ class Outputs:
 
         if self.data is None:
             return
-        if data.n_known == math.prod(data.shape) and not self.model_only:
+        if data.n_known == math.prod(data.shape) and not self.replace_observed:
             raise InputError(
-                f"{source} must have unknown entries to fill, got {data.n_known} that are all "
-                "known; if some values stand for unknown ones, say which with --missing or --mask, "
-                "or take --model-only to have the model in their place"
+                f"{source} must have missing entries, got {data.n_known} entries that are all "
+                "observed; if some values mark missing entries, name them with --na-value or "
+                "--observed, or use --replace-observed to write fitted values in their place"
             )
         _try_format(self.data, data)
 
@@ -106,7 +110,7 @@ class Outputs:
 
         if self.data is not None:
             room: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
-            whole = result.filled(keep_observed=not self.model_only, **room)
+            whole = result.filled(keep_observed=not self.replace_observed, **room)
             tm.save(self.data, whole, overwrite=self.force)
         if self.model is not None:
             from tensormend.core.storage import save_arrays

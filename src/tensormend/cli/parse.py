@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import typer
 
@@ -19,7 +19,7 @@ __all__ = [
     "parse_sizes",
 ]
 
-CENTERS: dict[str, Any] = {"auto": "auto", "none": False, "mean": (), "all": True}
+CENTERS = ("auto", "none", "mean", "all")
 
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -61,13 +61,13 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def parse_center(text: str) -> Any:
-    """Read which means to take out: a word, or modes that are still to be found.
+def parse_center(text: str) -> str | tuple[str, ...]:
+    """Read which means to subtract: one of `CENTERS`, or modes by name or number.
 
     >>> parse_center("all"), parse_center("city,2")
-    (True, ('city', '2'))
+    ('all', ('city', '2'))
     """
-    return CENTERS[text] if text in CENTERS else parse_names(text)
+    return text if text in CENTERS else parse_names(text)
 
 
 def parse_seconds(text: str) -> float:

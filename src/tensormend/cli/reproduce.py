@@ -35,7 +35,7 @@ def reproduce(
     preset: Annotated[
         Literal["smoke", "paper"],
         typer.Option(
-            metavar="NAME", help="smoke: small sizes, minutes. paper: the paper's sizes, hours."
+            metavar="NAME", help="smoke: small sizes, minutes. paper: sizes of the paper, hours."
         ),
     ] = "smoke",
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
@@ -43,11 +43,11 @@ def reproduce(
     ),
     redraw: Annotated[
         bool,
-        typer.Option("--redraw", help="Draw from the records that are there, run nothing."),
+        typer.Option("--redraw", help="Run nothing; draw the figures from existing records."),
     ] = False,
     write: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the page on all experiments from the records."),
+        typer.Option(metavar="FILE", help="Write a page about all experiments from the records."),
     ] = None,
 ) -> None:
     """Run the experiments of the paper and draw their figures.

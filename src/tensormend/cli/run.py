@@ -31,7 +31,7 @@ class Run:
     ----------
     source : the file with holes
     where : options of `load`
-    rank, settings : of `complete`; modes of ``center`` and ``scale`` still as they were typed
+    rank, settings : of `complete`; ``center`` and ``scale`` as they were typed
     outputs : files to write
     checkpoint : folder to keep the run in
     """
@@ -62,7 +62,7 @@ class Run:
             data = tm.load(self.source, **self.where, **given(memory_limit=room))
             self.outputs.check_size(data, room)
             self.outputs.check_content(data, self.source)
-            settings = self._name_modes(data.names)
+            settings = self._resolve(data.names)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
 
             n_iter = 0
@@ -88,13 +88,20 @@ class Run:
             self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
         )
 
-    def _name_modes(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the settings with modes as numbers."""
+    def _resolve(self, dims: tuple[str, ...]) -> dict[str, Any]:
+        """Return the settings as the library takes them, modes by number."""
         settings = dict(self.settings)
         if "scale" in settings:
-            settings["scale"] = find_mode(settings["scale"], names)
-        if isinstance(settings.get("center"), tuple):
-            settings["center"] = tuple(find_mode(mode, names) for mode in settings["center"])
+            settings["scale"] = find_mode(settings["scale"], dims)
+        center = settings.get("center")
+        if isinstance(center, tuple):
+            settings["center"] = tuple(find_mode(mode, dims) for mode in center)
+        elif center is not None:
+            settings["center"] = {"none": False, "mean": (), "all": True}[center]
+        if "log" in settings:
+            settings["log"] = True
+        if "model" in settings:
+            settings["method"] = {"shrinkage": "shrink", "tucker": "rank"}[settings.pop("model")]
         return settings
 
 
@@ -134,9 +141,9 @@ class Outcome:
                 how = "the same command with --resume --force goes on from there"
             say(f"stopped by {SIGNAL_NAMES[self.caught]}; the best result so far is written; {how}")
 
-    def exit_code(self, *, strict: bool) -> int:
+    def exit_code(self, *, fail_if_unreliable: bool) -> int:
         """Return the exit code."""
         if self.caught is not None:
             return STOPPED + self.caught
         is_hopeless = self.result.trust.verdict.name == "HOPELESS"
-        return HOPELESS if strict and is_hopeless else 0
+        return HOPELESS if fail_if_unreliable and is_hopeless else 0

@@ -12,20 +12,20 @@ from tensormend.cli.words import with_options
 
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
-DEFAULTS: dict[str, Any] = {"method": "auto", "center": "auto", "log": False}
+DEFAULTS = {"model": "auto", "method": "auto", "center": "auto"}
 NOT_OF_THE_ANSWER = ("threads", "memory_limit", "save_every")
 
 
 def given(**settings: Any) -> dict[str, Any]:
-    """Return the settings that say something.
+    """Return the settings that are neither None nor the default of the library.
 
-    >>> given(method="auto", center=False, tol=None, rng=0)
-    {'center': False, 'rng': 0}
+    >>> given(method="auto", center="none", tol=None, rng=0)
+    {'center': 'none', 'rng': 0}
     """
     return {
         name: value
         for name, value in settings.items()
-        if value is not None and not (name in DEFAULTS and value is DEFAULTS[name])
+        if value is not None and value != DEFAULTS.get(name)
     }
 
 
@@ -117,7 +117,7 @@ def write_code(
         f"result = {_call('tm.complete', None, {'rank': rank, **settings})}",
     ]
     if outputs.data is not None:
-        what = "model" if outputs.model_only else "data"
+        what = "model" if outputs.replace_observed else "data"
         lines.append(f"tm.save({str(outputs.data)!r}, result.{what})")
     return "\n".join(lines)
 

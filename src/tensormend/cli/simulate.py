@@ -1,4 +1,4 @@
-"""``tensormend simulate``: write a random low-rank tensor with holes."""
+"""``tensormend simulate``: write a random low-rank tensor with missing entries."""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ def simulate(
         Any, typer.Option(parser=parse_rank, metavar="RANK", help="One number, or one per mode.")
     ] = "3",
     ratio: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the entries that are known.")
+        float, typer.Option(metavar="FRACTION", help="Fraction of the entries that are observed.")
     ] = 0.3,
     noise: Annotated[
         float,
-        typer.Option(
-            metavar="SIGMA", help="Standard deviation of the noise; that of the values is 1."
-        ),
+        typer.Option(metavar="SIGMA", help="Standard deviation of the noise; the values have 1."),
     ] = 0.0,
     pattern: Annotated[
         Literal["entries", "fibres"],
@@ -51,17 +49,15 @@ def simulate(
     ] = 0,
     truth: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the tensor itself, whole and without noise."),
+        typer.Option(metavar="FILE", help="Write the complete tensor without noise."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all randomness.")] = 0,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace files that are there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    seed: o.Seed = 0,
+    force: o.Force = False,
+    quiet: o.Quiet = False,
 ) -> None:
-    """Write a random tensor of low rank with holes, to try things on.
+    """Write a random low-rank tensor with missing entries.
 
-    Its factors are uniformly random, and its values have standard deviation 1.
+    The factors are uniformly random orthonormal matrices; the values have mean square 1.
     """
     paths = [out] if truth is None else [out, truth]
     if truth is not None and truth.resolve() == out.resolve():
@@ -81,7 +77,7 @@ def simulate(
         show(
             [
                 ("tensor", f"{times(tensor.shape)}, rank {times(tensor.rank)}, noise {noise:g}"),
-                ("known", f"{data.n_known} entries, {100 * share:.3g}%"),
+                ("observed", f"{data.n_known} entries, {100 * share:.3g}%"),
                 *(("written", f"{path} ({memory(_size(path))})") for path in paths),
             ]
         )
@@ -95,8 +91,6 @@ def _draw(shape: tuple[int, ...], rank: Any, noise: float, seed: int) -> Tucker:
         raise tm.errors.InputError("--rank must be one number or one per mode, got auto")
     if not 0 <= noise < math.inf:
         raise tm.errors.InputError(f"--noise must be 0 or more, got {noise}")
-    if seed < 0:
-        raise tm.errors.InputError(f"--seed must be 0 or more, got {seed}")
     tensor = tm.simulate.random_tucker(shape, rank, rng=seed)
     return tensor * (math.sqrt(math.prod(tensor.shape)) / tensor.norm())
 
@@ -106,13 +100,13 @@ def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed:
     import tensormend as tm
 
     if mode is None:
-        places = tm.simulate.sample_indices(tensor.shape, ratio, rng=seed + 1)
+        indices = tm.simulate.sample_indices(tensor.shape, ratio, rng=seed + 1)
     else:
-        places = tm.simulate.sample_fibres(tensor.shape, ratio, mode, rng=seed + 1)
-    values = tensor.entries(places)
+        indices = tm.simulate.sample_fibres(tensor.shape, ratio, mode, rng=seed + 1)
+    values = tensor.entries(indices)
     if noise:
         values = tm.simulate.add_noise(values, noise, rng=seed + 2)
-    data = tm.TensorData(values, indices=places, sizes=tensor.shape)
+    data = tm.TensorData(values, indices=indices, sizes=tensor.shape)
     if math.prod(tensor.shape) * values.itemsize > tm.algebra.DEFAULT_MEMORY_LIMIT:
         return data
     return tm.TensorData(data.dense())

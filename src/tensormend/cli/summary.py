@@ -56,7 +56,7 @@ def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
     part = f"{100 * trust.relative_error:.3g}% of the size of the values"
     if trust.seen:
         yield "error", f"{size} on known entries that the fit saw ({part}); expect more elsewhere"
-        yield "", "--holdout 0.1 measures it on entries that the fit does not see"
+        yield "", "--validation-fraction 0.1 measures it on entries held out of the fit"
     else:
         yield "error", f"{size} expected, {part}, by {trust.n_held} held-out entries"
     yield "means", f"{trust.baseline_rmse:.4g} would be the error of {trust.baseline}"

@@ -33,14 +33,17 @@ OPTIONS = {
     **{
         name: f"--{name.replace('_', '-')}"
         for name in (
-            *("variable", "modes", "rank", "method", "holdout", "center"),
-            *("scale", "log", "clip", "tol", "max_iter", "checkpoint", "resume", "save_every"),
-            *("memory_limit", "threads"),
+            *("variable", "modes", "rank", "model", "method", "center", "clip", "tol", "max_iter"),
+            *("checkpoint", "resume", "memory_limit", "threads"),
         )
     },
+    "holdout": "--validation-fraction",
+    "scale": "--standardize",
+    "log": "--transform",
+    "save_every": "--checkpoint-interval",
     "time_limit": "--time-limit",
-    "na_value": "--missing",
-    "observed": "--mask",
+    "na_value": "--na-value",
+    "observed": "--observed",
     "rng": "--seed",
     "overwrite": "--force",
 }
