@@ -33,18 +33,18 @@ def main(options: Options) -> None:
     full = make_data(30 if options.small else 60)
     hidden = np.random.default_rng(0).random(full.shape) >= 0.1
     data = np.where(hidden, np.nan, full)
-    print(tm.estimate(data))
+    print(tm.estimate_cost(data))
 
     result = tm.complete(data, rng=0)
-    print("model   strength  rank          held-out error")
-    for trial in result.path[-8:]:
+    print("model       strength  rank          held-out error")
+    for trial in result.trials[-8:]:
         rank = "x".join(map(str, trial.rank))
-        print(f"{trial.method:8}{trial.strength:8.4f}  {rank:14}{trial.error:14.5f}")
+        print(f"{trial.model:12}{trial.strength:8.4f}  {rank:14}{trial.error:14.5f}")
     print(result.trust, "\n")
     filled = {"lines along one mode": interpolate(data, mode=0), "tensormend": result.data}
     print_scores("A function on a grid", full, hidden, filled, result)
 
-    path = [trial for trial in result.path if trial.method == "shrink"]
+    path = [trial for trial in result.trials if trial.model == "shrinkage"]
     with house_style():
         figure = new_figure((9, 3.2))
         tried, seen, found, true = figure.subplots(1, 4, width_ratios=(1.6, 1, 1, 1))

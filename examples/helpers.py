@@ -151,7 +151,7 @@ def print_scores(
     for name, values in filled.items():
         print(f"{name:<28}{rmse(values, truth, scored):>10.4g}")
     print(f"{'tensormend expected':<28}{result.trust.rmse:>10.4g}")
-    print(f"model    {result.notes[0]}")
+    print(f"model    {result.best_trial!s}")
     verdict = result.trust.verdict.name.replace("_", " ").lower()
     print(": ".join([f"verdict  {verdict}", *result.trust.reasons]))
     print(f"seconds  {result.seconds:.1f}")

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from tensormend import testing as testing
     from tensormend import theory as theory
     from tensormend.completion.entry import complete as complete
-    from tensormend.completion.entry import estimate as estimate
+    from tensormend.completion.entry import estimate_cost as estimate_cost
     from tensormend.completion.inspection import Inspection as Inspection
     from tensormend.completion.inspection import inspect as inspect
     from tensormend.completion.preprocessing import Preprocessing as Preprocessing
     from tensormend.completion.report import write_report as write_report
     from tensormend.completion.result import Completion as Completion
-    from tensormend.completion.selection import Moment as Moment
+    from tensormend.completion.selection import CompletionProgress as CompletionProgress
     from tensormend.completion.selection import Trial as Trial
     from tensormend.completion.trust import Trust as Trust
     from tensormend.completion.trust import Verdict as Verdict
@@ -68,12 +68,12 @@ _MODULES = {
 """Public modules by the names that they have here."""
 
 _NAMES = {
-    "completion.entry": ("complete", "estimate"),
+    "completion.entry": ("complete", "estimate_cost"),
     "completion.inspection": ("Inspection", "inspect"),
     "completion.preprocessing": ("Preprocessing",),
     "completion.report": ("write_report",),
     "completion.result": ("Completion",),
-    "completion.selection": ("Moment", "Trial"),
+    "completion.selection": ("CompletionProgress", "Trial"),
     "completion.trust": ("Trust", "Verdict"),
     "core.truncate": ("sthosvd", "thosvd"),
     "core.tucker": ("Tucker",),

@@ -162,7 +162,7 @@ def test_readme_example_runs(source: str) -> None:
     result = names["result"]
     assert isinstance(result, tm.Result)
     assert result.success
-    if isinstance(result, tm.Completion) and result.path:
+    if isinstance(result, tm.Completion) and result.trials:
         assert result.trust.verdict.name == "WELL_DETERMINED"
         return
     truth = names["truth"]

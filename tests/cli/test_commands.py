@@ -340,7 +340,7 @@ def test_bad_usage_is_refused_before_any_work(
         ("--rank 2,2", "rank must be one int or one per mode"),
         ("--standardize city", "a mode is one of mode 0, mode 1, mode 2"),
         ("--center 3", "or a number from 0 to 2, got '3'"),
-        ("--method best", "method must be one of"),
+        ("--method best", "--method best needs a rank"),
         ("--validation-fraction 0.9", "at most 0.5"),
         ("--tol 1e-3", "tol needs a rank"),
         ("--observed nowhere.npy", "nowhere.npy must be a file that exists"),
@@ -421,7 +421,7 @@ def test_errors_name_options(capsys: Captured) -> None:
     assert main(["complete", "two.npz", "-o", "a.npz"]) == 2
     assert capsys.readouterr().err.endswith("; name one with --variable\n")
     assert main(["complete", "two.npz", "--variable", "a", "-o", "a.npz", "--method", "x"]) == 2
-    assert "with --rank auto the method must be" in capsys.readouterr().err
+    assert "--method x needs a rank; give one, or choose by --model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -632,7 +632,7 @@ def _without_codes(text: str) -> str:
 
 @pytest.mark.parametrize("room", [200, 54, 36, 5])
 def test_numbers_beside_the_bar_fit(room: int) -> None:
-    moment = tm.Moment("balance", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
+    moment = tm.CompletionProgress("balance", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
     line = _fit(moment, None, room)
     assert len(line) <= room
     assert ("iteration 12345" in line) == (room > 5)

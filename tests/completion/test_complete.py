@@ -6,14 +6,13 @@ import math
 import time
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import tensormend as tm
 from cases import decaying
-from tensormend.completion import chosen
 from tensormend.completion.selection import choose_model, generous_rank, strengths
 from tensormend.core import kernels
 from tensormend.data.observations import Observations
@@ -47,8 +46,8 @@ def test_the_rank_of_exact_data_is_found(
     assert result.x.rank == rank
     assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
     assert result.trust.verdict.name == "WELL_DETERMINED"
-    assert {trial.method for trial in result.path} == {"shrink", "rank"}
-    assert f"rank {rank}" in result.notes[0]
+    assert {trial.model for trial in result.trials} == {"shrinkage", "tucker"}
+    assert f"rank {rank}" in str(result.best_trial)
 
 
 def test_noise_does_not_raise_the_rank() -> None:
@@ -58,7 +57,7 @@ def test_noise_does_not_raise_the_rank() -> None:
     data = with_holes(noisy, 0.2)
     result = tm.complete(data, rng=0)
     assert result.x.rank == (2, 4, 3)
-    assert rmse(result.model, truth, data) < 5e-4
+    assert rmse(result.fitted_values(), truth, data) < 5e-4
 
 
 def test_decaying_spectra_are_shrunk() -> None:
@@ -67,9 +66,11 @@ def test_decaying_spectra_are_shrunk() -> None:
     data = with_holes(noisy, 0.3)
     result = tm.complete(data, rng=0)
     assert result.method == "shrink"
-    best_rank = min(rmse(tm.complete(data, r, max_iter=60).model, x, data) for r in range(1, 6))
-    assert rmse(result.model, x, data) < best_rank
-    chosen = min(result.path, key=lambda trial: trial.error)
+    best_rank = min(
+        rmse(tm.complete(data, r, max_iter=60).fitted_values(), x, data) for r in range(1, 6)
+    )
+    assert rmse(result.fitted_values(), x, data) < best_rank
+    chosen = min(result.trials, key=lambda trial: trial.error)
     assert result.trust.rmse == pytest.approx(chosen.error, rel=0.02)
 
 
@@ -78,7 +79,7 @@ def test_the_choice_is_close_to_the_best_strength() -> None:
     x = decaying((30, 31, 32)) + 5
     noisy = x + 0.2 * np.random.default_rng(3).standard_normal(x.shape)
     data = with_holes(noisy, 0.3)
-    got = rmse(tm.complete(data, rng=0, method="shrink").model, x, data)
+    got = rmse(tm.complete(data, rng=0, model="shrinkage").fitted_values(), x, data)
     known = ~np.isnan(data)
     mean = noisy[known].mean()
     operator = tm.DenseSampling(x.shape, np.argwhere(known))
@@ -95,7 +96,7 @@ def test_held_out_errors_are_honest() -> None:
     x = decaying((30, 31, 32)) + 0.3 * np.random.default_rng(3).standard_normal((30, 31, 32))
     data = with_holes(x, 0.4)
     result = tm.complete(data, rng=0)
-    error = rmse(result.model, x, data)
+    error = rmse(result.fitted_values(), x, data)
     assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.05 * error
 
 
@@ -105,9 +106,12 @@ def test_whole_fibres_missing_are_held_out_likewise() -> None:
     x = decaying((24, 25, 20)) + 3 * effects + 0.2 * rng.standard_normal((24, 25, 20))
     data = np.where(rng.random((1, 25, 20)) < 0.5, x, np.nan)
     result = tm.complete(data, rng=0)
-    assert "by fibres along mode 0" in result.notes[0]
-    assert {trial.center for trial in result.path if trial.method == "shrink"} == {(), (0, 1, 2)}
-    error = rmse(result.model, x, data)
+    assert any("by fibres along mode 0" in note for note in result.notes)
+    assert {trial.center for trial in result.trials if trial.model == "shrinkage"} == {
+        (),
+        (0, 1, 2),
+    }
+    error = rmse(result.fitted_values(), x, data)
     assert abs(result.trust.rmse - error) < 3 * result.trust.standard_error + 0.1 * error
 
 
@@ -115,7 +119,7 @@ def test_the_seed_decides() -> None:
     data = with_holes(decaying((15, 16, 17)), 0.4)
     first, again = (tm.complete(data, rng=5) for _ in range(2))
     assert np.array_equal(first.data, again.data)
-    assert first.path == again.path
+    assert first.trials == again.trials
 
 
 def test_preprocessing_is_undone() -> None:
@@ -125,11 +129,13 @@ def test_preprocessing_is_undone() -> None:
     known = rng.random(counts.shape) < 0.5
     result = tm.complete(counts, observed=known, log=True, scale=1, clip=(0, None), rng=0)
     assert result.data[known].tolist() == counts[known].tolist()
-    assert result.model.min() >= 0
-    assert result.fitted.log
-    assert result.fitted.scale == 1
+    assert result.fitted_values().min() >= 0
+    assert result.preprocessing.log
+    assert result.preprocessing.scale == 1
     places = np.array([[0, 1, 2], [5, 6, 7]])
-    assert np.allclose(result.at(places, keep_observed=False), result.model[tuple(places.T)])
+    assert np.allclose(
+        result.entries(places, keep_observed=False), result.fitted_values()[tuple(places.T)]
+    )
     assert np.allclose(result[3, :, 5], result.data[3, :, 5])
 
 
@@ -137,9 +143,9 @@ def test_a_given_rank_takes_preprocessing_too() -> None:
     truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).todense() + 100
     data = with_holes(truth, 0.4)
     result = tm.complete(data, 2, center=(), tol=1e-9)
-    assert result.fitted.mean == pytest.approx(np.nanmean(data))
+    assert result.preprocessing.mean == pytest.approx(np.nanmean(data))
     assert np.allclose(result.data[~np.isnan(data)], data[~np.isnan(data)])
-    assert result.path == ()
+    assert result.trials == ()
     assert result.trust.seen
     held = tm.complete(data, 3, holdout=0.1, rng=0, tol=1e-9).trust
     assert not held.seen
@@ -167,9 +173,9 @@ def test_single_precision_is_kept() -> None:
 
 
 def test_progress_is_told_every_trial_and_iteration() -> None:
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, progress=seen.append)
-    assert tuple(moment.trial for moment in seen if moment.trial) == result.path
+    assert tuple(moment.trial for moment in seen if moment.trial) == result.trials
     steps = [moment for moment in seen if moment.trial is None]
     assert [moment.n_iter for moment in steps] == list(range(1, len(steps) + 1))
     assert [moment.stage for moment in steps[-result.n_iter :]] == ["fit"] * result.n_iter
@@ -181,7 +187,7 @@ def test_progress_is_told_every_trial_and_iteration() -> None:
 
 
 def test_progress_is_told_of_a_given_rank() -> None:
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
     result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
     assert [moment.residual for moment in seen] == result.history.residual[1:].tolist()
@@ -197,7 +203,7 @@ def test_progress_may_end_a_search(after: int) -> None:
     result = tm.complete(data, rng=0, progress=lambda moment: moment.n_iter >= after)
     whole = tm.complete(data, rng=0)
     assert np.isfinite(result.data).all()
-    assert len(result.path) < len(whole.path)
+    assert len(result.trials) < len(whole.trials)
     assert any("a request ended the search" in note for note in result.notes)
     assert result.trust.n_held > 0
 
@@ -229,7 +235,10 @@ def test_a_time_limit_that_cuts_the_search_says_so() -> None:
     ("options", "message"),
     [
         ({"rank": "best"}, r"rank must be 'auto', one int or one per mode, got 'best'"),
-        ({"method": "rgd"}, r"with rank='auto' the method must be one of auto, shrink, rank"),
+        ({"method": "rgd"}, r"method='rgd' needs a rank; give one, or choose by model="),
+        ({"model": "shrink"}, r"model must be one of auto, shrinkage, tucker, got 'shrink'"),
+        ({"model": "rank", "rank": 2}, r"model must be one of auto, shrinkage, tucker"),
+        ({"model": "shrinkage", "rank": 2}, r"model='shrinkage' finds its own rank; leave rank="),
         ({"tol": 1e-3}, r"tol needs a rank; give one, or leave the option out"),
         ({"holdout": 0.7}, r"holdout must be a share of the known entries, above 0 and at most"),
         ({"holdout": (1, 2)}, r"holdout must be a share of the known entries"),
@@ -249,7 +258,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_starts() -> None:
 
 
 def test_the_estimate_of_a_search_grows_with_the_data() -> None:
-    small, large = (tm.estimate(with_holes(np.ones((n, n, n)), 0.5)) for n in (20, 60))
+    small, large = (tm.estimate_cost(with_holes(np.ones((n, n, n)), 0.5)) for n in (20, 60))
     assert small.bytes < large.bytes
     assert 0 < small.seconds < large.seconds
     assert "of memory" in str(large)
@@ -264,8 +273,8 @@ def test_too_few_entries_to_choose_by() -> None:
 
 def test_only_one_kind_of_model() -> None:
     data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).todense(), 0.4)
-    assert {t.method for t in tm.complete(data, rng=0, method="shrink").path} == {"shrink"}
-    assert {t.method for t in tm.complete(data, rng=0, method="rank").path} == {"rank"}
+    assert {t.model for t in tm.complete(data, rng=0, model="shrinkage").trials} == {"shrinkage"}
+    assert {t.model for t in tm.complete(data, rng=0, model="tucker").trials} == {"tucker"}
 
 
 def test_generous_ranks_exist() -> None:
@@ -300,8 +309,8 @@ def test_missing_pixels_of_a_colour_image_are_seen_as_fibres() -> None:
     x = correlated_channels()
     data = np.where(np.random.default_rng(1).random((40, 50, 1)) < 0.3, x, np.nan)
     result = tm.complete(data, rng=0)
-    assert "by fibres along mode 2" in result.notes[0]
-    error = rmse(result.model, x, data)
+    assert any("by fibres along mode 2" in note for note in result.notes)
+    error = rmse(result.fitted_values(), x, data)
     assert abs(result.trust.rmse - error) < 0.25 * error
 
 
@@ -317,10 +326,10 @@ def test_a_matrix_with_rows_never_seen() -> None:
     with pytest.warns(DataWarning, match=r"no observation at all at index 3, 7, 20 \(3 of 50\)"):
         result = tm.complete(data, rng=0)
     with pytest.warns(DataWarning, match="little more than a mean"):
-        tm.complete(data, rng=0, method="shrink")
+        tm.complete(data, rng=0, model="shrinkage")
     assert np.isfinite(result.data).all()
     assert result.trust.unseen_slices[0].tolist() == [3, 7, 20]
-    assert "one by one" in result.notes[0]
+    assert any("one by one" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("scale", [1e18, 1e-25])
@@ -328,7 +337,7 @@ def test_the_size_of_single_precision_data_does_not_matter(scale: float) -> None
     x = decaying((12, 13, 14)) + 0.1 * np.random.default_rng(0).standard_normal((12, 13, 14))
     data = with_holes(x, 0.5).astype(np.float32)
     plain, scaled = tm.complete(data, rng=0), tm.complete(data * np.float32(scale), rng=0)
-    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert scaled.trials[-1].strength == plain.trials[-1].strength
     assert scaled.trust.rmse == pytest.approx(scale * plain.trust.rmse, rel=1e-3)
 
 
@@ -336,14 +345,15 @@ def test_the_size_of_single_precision_data_does_not_matter(scale: float) -> None
 def test_the_size_of_double_precision_data_does_not_matter(scale: float) -> None:
     data = with_holes(decaying((12, 13, 14)), 0.5)
     plain, scaled = tm.complete(data, rng=0), tm.complete(data * scale, rng=0)
-    assert scaled.path[-1].strength == plain.path[-1].strength
+    assert scaled.trials[-1].strength == plain.trials[-1].strength
     assert np.allclose(scaled.data / scale, plain.data, atol=1e-6)
 
 
 def test_zeros() -> None:
     data = with_holes(np.zeros((6, 7, 8)), 0.5)
-    for method in ("auto", "rank"):
-        result = tm.complete(data, rng=0, method=method)
+    models: tuple[Literal["auto", "tucker"], ...] = ("auto", "tucker")
+    for model in models:
+        result = tm.complete(data, rng=0, model=model)
         assert not result.data.any()
 
 
@@ -352,9 +362,11 @@ def test_order_five_beyond_what_can_be_formed() -> None:
     shape = (40,) * 5
     truth = tm.simulate.random_tucker(shape, 2, rng=0)
     indices = tm.simulate.sample_indices(shape, 100_000 / 40**5, rng=1)
-    result = tm.complete(truth.entries(indices), indices=indices, shape=shape, rng=0, method="rank")
+    result = tm.complete(
+        truth.entries(indices), indices=indices, shape=shape, rng=0, model="tucker"
+    )
     assert result.x.rank == (2,) * 5
-    assert tm.estimate(truth.entries(indices), indices=indices, shape=shape).bytes < 2**30
+    assert tm.estimate_cost(truth.entries(indices), indices=indices, shape=shape).bytes < 2**30
 
 
 def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
@@ -362,7 +374,7 @@ def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
     x = decaying((24, 25, 20)) + 0.2 * rng.standard_normal((24, 25, 20))
     data = np.where(rng.random((1, 25, 20)) < 0.4, x, np.nan)
     result = tm.complete(data, 4, holdout=0.1, rng=0, max_iter=50)
-    error = rmse(result.model, x, data)
+    error = rmse(result.fitted_values(), x, data)
     assert result.trust.rmse > 0.3 * error
     assert result.judged.groups is not None
     assert len(np.unique(result.judged.groups)) < len(result.judged.held)
@@ -400,9 +412,9 @@ def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch
         return follow(search, *arguments)
 
     monkeypatch.setattr("tensormend.completion.selection.strengths._follow", late)
-    result = tm.complete(data, rng=0, method="shrink", time_limit=1000)
+    result = tm.complete(data, rng=0, model="shrinkage", time_limit=1000)
     assert calls == 2
-    assert result.path[-1].strength < 0.1  # a path cut short would end at its strong end
+    assert result.trials[-1].strength < 0.1  # a path cut short would end at its strong end
 
 
 def test_centrings_that_are_none() -> None:
@@ -414,7 +426,7 @@ def test_centrings_that_are_none() -> None:
     with pytest.raises(InputError):
         tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))
     means = tm.complete(with_holes(decaying((10, 11, 12)) + 3, 0.6), center=[0, 1], rng=0)
-    assert set(means.fitted.effects) == {0, 1}
+    assert set(means.preprocessing.effects) == {0, 1}
 
 
 def test_the_choice_is_told_by_the_names_of_modes() -> None:
@@ -422,22 +434,21 @@ def test_the_choice_is_told_by_the_names_of_modes() -> None:
     known = np.random.default_rng(1).random((14, 15, 1)) < 0.5
     data = np.where(known, x, np.nan)
     named = tm.complete(tm.TensorData(data, names=("city", "day", "hour")), center=[0], rng=0)
-    assert "held out by fibres along mode 'hour', error" in named.notes[0]
-    assert "the grand mean and effects of mode 'city' taken out" in named.notes[0]
+    assert any(note.endswith("held out by fibres along mode 'hour'") for note in named.notes)
+    assert "the grand mean and effects of mode 'city' subtracted" in str(named.best_trial)
     plain = tm.complete(tm.TensorData(data), center=[0], rng=0)
-    assert "held out by fibres along mode 2, error" in plain.notes[0]
+    assert any(note.endswith("held out by fibres along mode 2") for note in plain.notes)
+    assert "the grand mean and effects of mode 0 subtracted" in str(plain.best_trial)
 
 
-def test_a_balance_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    describe = chosen._describe
-
-    def balanced(choice: Any, kind: Any) -> str:
-        trial = replace(choice.trial, method="shrink", strength=0.01, balance=(1.0, 8.0, 0.5))
-        return describe(replace(choice, trial=trial), kind)
-
-    monkeypatch.setattr(chosen, "_describe", balanced)
-    data = tm.TensorData(with_holes(decaying((8, 9, 10)), 0.6), names=("x", "y", "band"))
-    note = tm.complete(data, rng=0).notes[0]
-    assert note.startswith(
-        "shrinkage of strength 0.01, stronger in mode 'y' (x8), weaker in mode 'band' (x0.5), "
+def test_trials_describe_themselves() -> None:
+    trial = tm.Trial("shrinkage", (0, 2), 0.01, (3, 3, 3), 0.5, 0.01, (1.0, 8.0, 0.5))
+    assert str(trial) == (
+        "shrinkage of strength 0.01, stronger in mode 1 (x8), weaker in mode 2 (x0.5), the grand "
+        "mean and effects of mode 0, mode 2 subtracted, held-out error 0.5 ± 0.01"
     )
+    named = replace(trial, mode_names=("x", "y", "band"))
+    assert "stronger in y (x8), weaker in band (x0.5)" in str(named)
+    assert named == trial
+    ranked = replace(trial, model="tucker", center=None)
+    assert str(ranked).startswith("Tucker model of rank (3, 3, 3), no centring, held-out error")

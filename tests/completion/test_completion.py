@@ -47,7 +47,7 @@ def pretend(known: Observations, x: tm.Tucker) -> Completion:
     return Completion.from_result(
         result,
         known=known,
-        fitted=Preprocessing().fit(known.indices, known.values, known.shape),
+        preprocessing=Preprocessing().fit(known.indices, known.values, known.shape),
         judged=Judged(np.arange(len(known.values)), None, 1.0, seen=True),
     )
 
@@ -91,7 +91,9 @@ def test_a_round_trip_with_a_run(name: str) -> None:
     assert result.success
     assert type(result.data) is case.type
     np.testing.assert_allclose(case.back(result.data), case.truth, atol=1e-2 if single else 1e-6)
-    np.testing.assert_allclose(case.back(result.model), case.truth, atol=1e-2 if single else 1e-6)
+    np.testing.assert_allclose(
+        case.back(result.fitted_values()), case.truth, atol=1e-2 if single else 1e-6
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -103,8 +105,8 @@ def test_observed_entries_are_kept_as_they_are(name: str) -> None:
     assert data == close(expected, case.dtype)
     filled = case.back(completion.data)
     np.testing.assert_array_equal(filled[KNOWN], case.truth[KNOWN])  # to the last bit
-    model = as_array(name, completion.model)
-    assert type(completion.model) is case.type
+    model = as_array(name, completion.fitted_values())
+    assert type(completion.fitted_values()) is case.type
     assert model == close(OTHER.todense(), case.dtype)
     assert completion.data is completion.data  # made once
 
@@ -127,12 +129,12 @@ def test_parts_are_those_of_the_whole(name: str) -> None:
         assert part == close(expected[key], dtype)
     assert completion[1, 2, 3] == close(expected[1, 2, 3], dtype)
     places = np.random.default_rng(0).integers(0, SHAPE, (50, 3))
-    assert completion.at(places) == close(expected[tuple(places.T)], dtype)
-    model = completion.at(places, keep_observed=False)
+    assert completion.entries(places) == close(expected[tuple(places.T)], dtype)
+    model = completion.entries(places, keep_observed=False)
     assert model == close(OTHER.entries(places), dtype)
-    assert completion.at((1, 2, 3)).shape == (1,)
+    assert completion.entries((1, 2, 3)).shape == (1,)
     known = completion.known
-    np.testing.assert_array_equal(completion.at(known.indices), known.values)
+    np.testing.assert_array_equal(completion.entries(known.indices), known.values)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -290,7 +292,7 @@ def test_held_out_entries_are_observed_ones() -> None:
 )
 def test_sel_of_a_dataarray_is_that_of_the_whole(labels: Any, keep_observed: bool) -> None:
     completion = pretend(as_observations(make_dataarray()), OTHER)
-    whole = completion.data if keep_observed else completion.model
+    whole = completion.data if keep_observed else completion.fitted_values()
     part = completion.sel(keep_observed=keep_observed, **labels)
     xr.testing.assert_allclose(part, whole.sel(labels))
     assert part.attrs == whole.attrs
@@ -316,7 +318,7 @@ def test_sel_of_a_dataarray_is_that_of_the_whole(labels: Any, keep_observed: boo
 )
 def test_sel_of_a_series_is_that_of_the_whole(labels: Any, key: Any, keep_observed: bool) -> None:
     completion = pretend(as_observations(make_series()), OTHER)
-    whole = completion.data if keep_observed else completion.model
+    whole = completion.data if keep_observed else completion.fitted_values()
     part = completion.sel(labels, keep_observed=keep_observed)
     expected = whole.loc[(*key, *(slice(None),) * (3 - len(key)))]
     if isinstance(expected, pd.Series):
@@ -388,12 +390,14 @@ def test_sel_refuses_labels_in_a_square_and_places_out_of_range() -> None:
 
 def test_keys_and_indices_are_refused_with_a_way_out() -> None:
     completion, _ = relabelled("array")
-    with pytest.raises(InputError, match=r"integers, slices and an ellipsis, got list; use at\("):
+    with pytest.raises(
+        InputError, match=r"integers, slices and an ellipsis, got list; use entries\("
+    ):
         completion[[0, 1]]
     with pytest.raises(IndexError, match="index 9 is out of bounds for mode 0 of size 6"):
         completion[9]
     with pytest.raises(InputError, match="must lie between 0 and 5, got -1 in row 0"):
-        completion.at([-1, 0, 0])
+        completion.entries([-1, 0, 0])
 
 
 def test_what_is_too_large_is_refused_and_can_be_had_in_parts() -> None:
@@ -402,13 +406,14 @@ def test_what_is_too_large_is_refused_and_can_be_had_in_parts() -> None:
     x = tm.simulate.random_tucker(shape, 2, rng=0)
     places = np.stack([rng.integers(0, n, 1000) for n in shape], axis=1)
     completion = pretend(Observations(places, np.ones(1000), shape), x)
-    for name in ("data", "model"):
-        with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
-            getattr(completion, name)
+    with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
+        _ = completion.data
+    with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
+        completion.fitted_values()
     with pytest.raises(MemoryLimitError, match=r"the slice of shape \(30000, 20000, 25000\)"):
         completion[:]
     first = places[0]
-    assert completion.at(first) == 1
+    assert completion.entries(first) == 1
     column = completion[first[0], :, first[2]]
     assert column[first[1]] == 1
     assert column[first[1] - 1] == pytest.approx(x.entries([first - [0, 1, 0]])[0])
@@ -417,14 +422,14 @@ def test_what_is_too_large_is_refused_and_can_be_had_in_parts() -> None:
 def test_the_memory_limit_counts_labels() -> None:
     arrays, _ = relabelled("array")
     size = arrays.data.nbytes
-    assert arrays.filled(memory_limit=size).shape == SHAPE
+    assert arrays.fitted_values(memory_limit=size).shape == SHAPE
     with pytest.raises(MemoryLimitError, match=r"the completed data of shape \(6, 7, 8\) would"):
-        arrays.filled(memory_limit=size - 1)
+        arrays.fitted_values(memory_limit=size - 1)
     for name in ("Series", "DataFrame", "sparse.COO"):
         completion, _ = relabelled(name)
-        assert completion.filled(memory_limit=4 * size) is not None  # a number, three labels
+        assert completion.fitted_values(memory_limit=4 * size) is not None  # a number, three labels
         with pytest.raises(MemoryLimitError):
-            completion.filled(memory_limit=4 * size - 1)
+            completion.fitted_values(memory_limit=4 * size - 1)
 
 
 def test_a_completion_is_a_result_that_can_be_sent_around() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tensormend as tm
 import tensormend.completion.cost.estimate as cost_module
-from tensormend.completion.cost import Cost, available_memory, check_cost, dense_cost, estimate_cost
+from tensormend.completion.cost import Cost, available_memory, check_cost, dense_cost, fit_cost
 from tensormend.completion.cost.plan import Plan, measure_speed
 from tensormend.core import kernels
 from tensormend.core.fibres import Fibres
@@ -109,7 +109,7 @@ def test_memory_covers_the_peak_with_room_to_spare(tmp_path: Path, name: str) ->
     shape, rank, size, dtype, method = CASES[name]
     data = noisy_entries(shape, size, dtype)
     measured = peak(tmp_path, data, shape, rank, method=method, threads=2)
-    cost = estimate_cost(shape, rank, len(data[1]), dtype, method=method)
+    cost = fit_cost(shape, rank, len(data[1]), dtype, method=method)
     assert measured <= cost.bytes <= ROOM * measured
 
 
@@ -120,7 +120,7 @@ def test_entries_in_order_take_less(tmp_path: Path) -> None:
     indices, values = noisy_entries(shape, size, dtype)
     order = np.lexsort(indices.T[::-1])
     measured = peak(tmp_path, (indices[order], values[order]), shape, rank, method=method)
-    assert measured < estimate_cost(shape, rank, len(values), dtype, method=method).bytes
+    assert measured < fit_cost(shape, rank, len(values), dtype, method=method).bytes
 
 
 @settings(deadline=None, max_examples=30)
@@ -153,7 +153,7 @@ def test_more_of_anything_costs_more() -> None:
     def cost(
         shape: Any = (200, 200, 200), rank: int = 4, size: int = 10**6, **options: Any
     ) -> Cost:
-        return estimate_cost(shape, rank, size, threads=1, **options)
+        return fit_cost(shape, rank, size, threads=1, **options)
 
     base = cost()
     assert cost(size=2 * 10**6).bytes > 1.5 * base.bytes
@@ -171,12 +171,12 @@ def test_more_of_anything_costs_more() -> None:
 
 
 def test_the_time_is_that_of_this_machine() -> None:
-    cost = estimate_cost((300, 300, 300), 5, 10**6, threads=1)
+    cost = fit_cost((300, 300, 300), 5, 10**6, threads=1)
     assert cost.threads == 1
     assert cost.seconds == cost.work * measure_speed(1)
     assert 1e-11 < measure_speed(1) < 1e-6  # from a hundred times as fast to the NumPy twins
     assert measure_speed(1) == measure_speed(1)
-    assert estimate_cost((300, 300, 300), 5, 10**6).threads == kernels.thread_count(None)
+    assert fit_cost((300, 300, 300), 5, 10**6).threads == kernels.thread_count(None)
 
 
 def test_whole_tensors() -> None:
@@ -211,7 +211,7 @@ def test_times_in_words(seconds: float, words: str) -> None:
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    cost = estimate_cost((1000, 1000, 1000), 5, 10**7)
+    cost = fit_cost((1000, 1000, 1000), 5, 10**7)
     with pytest.raises(MemoryLimitError) as error:
         check_cost(cost, memory_limit=2**28)
     message = str(error.value)
@@ -221,13 +221,13 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_module, "available_memory", lambda: 2**28)
     with pytest.raises(MemoryLimitError, match="256 MiB are free"):
         check_cost(cost)
-    sorting = estimate_cost((200, 200, 200), 5, 8 * 10**6)
+    sorting = fit_cost((200, 200, 200), 5, 8 * 10**6)
     with pytest.raises(MemoryLimitError, match="256 MiB are free; take fewer entries, or raise"):
         check_cost(sorting)
     check_cost(cost, memory_limit=2**40)
     with pytest.raises(MemoryLimitError, match="use a method that works on the entries alone"):
         check_cost(dense_cost((1000, 1000, 1000)))
-    small = estimate_cost((50, 50, 50), 2, 10**4)
+    small = fit_cost((50, 50, 50), 2, 10**4)
     monkeypatch.setattr(cost_module, "available_memory", lambda: 0)
     check_cost(small)  # not worth asking the system
     with pytest.raises(MemoryLimitError):
@@ -248,7 +248,7 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_refusals(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        estimate_cost(*arguments)
+        fit_cost(*arguments)
 
 
 # what the machine has

@@ -76,8 +76,8 @@ class KilledError(Exception):
     """Stands for an end that nothing was done about."""
 
 
-def die_at(count: int) -> Callable[[tm.Moment], None]:
-    def look(moment: tm.Moment) -> None:
+def die_at(count: int) -> Callable[[tm.CompletionProgress], None]:
+    def look(moment: tm.CompletionProgress) -> None:
         nonlocal count
         count -= moment.trial is None
         if count == 0:
@@ -87,7 +87,9 @@ def die_at(count: int) -> Callable[[tm.Moment], None]:
 
 
 def assert_same(one: tm.Completion, other: tm.Completion) -> None:
-    assert one.path == other.path or str(one.path) == str(other.path)  # NaN equals itself in words
+    assert one.trials == other.trials or str(one.trials) == str(
+        other.trials
+    )  # NaN equals itself in words
     assert np.array_equal(one.data, other.data)
     assert one.notes == other.notes
     assert one.trust.rmse == other.trust.rmse
@@ -97,7 +99,7 @@ def assert_same(one: tm.Completion, other: tm.Completion) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_a_killed_run_goes_on_to_the_same_result(name: str, tmp_path: Path) -> None:
     data, options = RUNS[name]
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     whole = tm.complete(data, rng=0, progress=seen.append, **options)
     n_iter = sum(moment.trial is None for moment in seen)
     deaths = np.unique(np.linspace(1, n_iter, 4).astype(int))
@@ -129,16 +131,16 @@ def test_a_run_that_was_asked_to_stop_goes_on_as_well(after: int, tmp_path: Path
     whole = tm.complete(data, rng=0)
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
     stopped = tm.complete(data, progress=lambda moment: moment.n_iter >= after, **place)
-    assert len(stopped.path) < len(whole.path)
+    assert len(stopped.trials) < len(whole.trials)
     assert_same(tm.complete(data, resume=True, **place), whole)
 
 
 def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
     tm.complete(data, progress=seen.append, **place)
-    again: list[tm.Moment] = []
+    again: list[tm.CompletionProgress] = []
     tm.complete(data, progress=again.append, resume=True, **place)
     assert any(moment.trial is None for moment in seen)
     assert not any(moment.trial is None for moment in again)
@@ -204,13 +206,13 @@ def test_a_file_of_another_step_is_not_taken_for_this_one(tmp_path: Path) -> Non
     """Where a close choice falls otherwise on another machine, steps come in another order."""
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     whole = tm.complete(data, rng=0, progress=seen.append)
     with pytest.raises(KilledError):
         tm.complete(data, progress=die_at(5), **place)
     (running,) = (tmp_path / "c").glob("*.running.npz")
     edit(running, "checkpoint", "extra.what", lambda what: f"{what} of another")
-    again: list[tm.Moment] = []
+    again: list[tm.CompletionProgress] = []
     assert_same(tm.complete(data, resume=True, progress=again.append, **place), whole)
     assert len(again) == len(seen)  # from the beginning
     one, *_, last = sorted((tmp_path / "c").glob("0????.npz"))
@@ -261,7 +263,7 @@ def test_a_time_limit_counts_anew_and_may_be_another(tmp_path: Path) -> None:
     whole = tm.complete(data, **options)
     place = {"checkpoint": tmp_path / "c", "save_every": 0, **options}
 
-    def wait(_: tm.Moment) -> None:
+    def wait(_: tm.CompletionProgress) -> None:
         time.sleep(0.2)
 
     first = tm.complete(data, time_limit=0.5, progress=wait, **place)
@@ -274,7 +276,7 @@ def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"rank": 2, "checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
 
-    def look(moment: tm.Moment) -> None:
+    def look(moment: tm.CompletionProgress) -> None:
         if moment.n_iter == 2:
             with pytest.raises(CheckpointError, match="in use by another run"):
                 tm.complete(data, resume=True, **place)
@@ -351,7 +353,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    seen: list[tm.Moment] = []
+    seen: list[tm.CompletionProgress] = []
     for what in ("os.fsync", "pathlib.Path.mkdir"):
         with monkeypatch.context() as sealed:
             sealed.setattr(what, fail)

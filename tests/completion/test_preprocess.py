@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tensormend.completion.preprocessing as preprocess_module
 from tensormend.completion.means import SHRINK, fit_deviations, fit_mode_means
-from tensormend.completion.preprocessing import Fitted, Preprocessing
+from tensormend.completion.preprocessing import FittedPreprocessing, Preprocessing
 from tensormend.core.algebra import Array
 from tensormend.errors import InputError
 
@@ -61,8 +61,8 @@ def test_what_is_done_can_be_undone(
     settings, shape, indices, values = problem
     before = values.copy()
     fitted = settings.fit(indices, values, shape)
-    inside = fitted.apply(indices, values)
-    back = fitted.undo(indices, inside)
+    inside = fitted.transform(indices, values)
+    back = fitted.inverse_transform(indices, inside)
     assert inside.dtype == back.dtype == values.dtype
     assert np.array_equal(values, before)
     largest = max([np.abs(inside * 1.0).max(), np.abs(values).max(), 1.0])
@@ -86,14 +86,14 @@ def test_blocks_are_undone_as_their_entries_are(
     places = np.stack([g.ravel() for g in np.meshgrid(*keys, indexing="ij")], axis=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preprocess_module, "BLOCK", rows)  # an answer does not depend on the cut
-        block = fitted.undo_block(array, keys)
-        entries = fitted.undo(places, array.ravel())
+        block = fitted.inverse_transform_block(array, keys)
+        entries = fitted.inverse_transform(places, array.ravel())
     assert block.dtype == values.dtype
     assert block.shape == array.shape
     # vectors of other lengths are summed and exponentiated otherwise by some processors
     bound = ROUNDING * float(np.finfo(values.dtype).eps) * max(1.0, float(np.abs(entries).max()))
     assert np.abs(block.ravel() - entries).max() <= bound
-    assert np.abs(fitted.undo_block(array, np.ix_(*keys)) - block).max() <= bound
+    assert np.abs(fitted.inverse_transform_block(array, np.ix_(*keys)) - block).max() <= bound
 
 
 def test_blocks_take_slices_and_default_to_the_whole() -> None:
@@ -102,10 +102,12 @@ def test_blocks_take_slices_and_default_to_the_whole() -> None:
     indices, values = draw_entries(rng, shape, "float64")
     fitted = Preprocessing(center=True, scale=1).fit(indices, values, shape)
     whole = rng.standard_normal(shape)
-    undone = fitted.undo_block(whole)
-    part = fitted.undo_block(whole[1:3, [4, 0]][:, :, 2:3], [slice(1, 3), [4, 0], 2])
+    undone = fitted.inverse_transform_block(whole)
+    part = fitted.inverse_transform_block(whole[1:3, [4, 0]][:, :, 2:3], [slice(1, 3), [4, 0], 2])
     assert part == pytest.approx(undone[1:3, [4, 0]][:, :, 2:3])
-    assert fitted.undo_block(whole[:0], [slice(0, 0), slice(None), slice(None)]).size == 0
+    assert (
+        fitted.inverse_transform_block(whole[:0], [slice(0, 0), slice(None), slice(None)]).size == 0
+    )
 
 
 def dense_means(indices: Array, values: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
@@ -169,7 +171,7 @@ def test_scaling_brings_slices_to_one_size() -> None:
     sizes = np.array([1e-3, 1.0, 1e3])
     indices = np.argwhere(rng.random(shape) < 0.5)
     values = sizes[indices[:, 2]] * (rng.standard_normal(len(indices)) + 2)
-    inside = Preprocessing(scale=-1).fit(indices, values, shape).apply(indices, values)
+    inside = Preprocessing(scale=-1).fit(indices, values, shape).transform(indices, values)
     for i in range(3):
         assert inside[indices[:, 2] == i].std() == pytest.approx(1, rel=0.15)
 
@@ -217,8 +219,8 @@ def test_auto_does_not_believe_effects_fitted_to_noise() -> None:
 def test_units_do_not_matter(unit: float) -> None:
     indices, values = draw_entries(np.random.default_rng(0), (6, 5, 4), "float64")
     plain = Preprocessing(center=True, scale=0)
-    here = plain.fit(indices, values, (6, 5, 4)).apply(indices, values)
-    there = plain.fit(indices, values * unit, (6, 5, 4)).apply(indices, values * unit)
+    here = plain.fit(indices, values, (6, 5, 4)).transform(indices, values)
+    there = plain.fit(indices, values * unit, (6, 5, 4)).transform(indices, values * unit)
     assert np.allclose(there, here, rtol=1e-6, atol=1e-9)
 
 
@@ -226,12 +228,12 @@ def test_log_and_bounds() -> None:
     indices = np.array([[0, 0], [1, 1], [2, 0]])
     counts = np.array([0, 9, 99])
     fitted = Preprocessing(log=True, clip=(0, 50)).fit(indices[:2], counts[:2], (3, 2))
-    assert fitted.apply(indices, counts) == pytest.approx(np.log1p(counts))
-    assert fitted.apply(indices, counts).dtype == np.float64
-    assert fitted.undo(indices, [-3.0, math.log(10), 7.0]) == pytest.approx([0, 9, 50])
-    single = fitted.undo(indices, np.array([-3.0, 1.0, 7.0], dtype=np.float32))
+    assert fitted.transform(indices, counts) == pytest.approx(np.log1p(counts))
+    assert fitted.transform(indices, counts).dtype == np.float64
+    assert fitted.inverse_transform(indices, [-3.0, math.log(10), 7.0]) == pytest.approx([0, 9, 50])
+    single = fitted.inverse_transform(indices, np.array([-3.0, 1.0, 7.0], dtype=np.float32))
     assert single.dtype == np.float32
-    assert fitted.undo_block(np.full((3, 2), 99.0)).max() == 50
+    assert fitted.inverse_transform_block(np.full((3, 2), 99.0)).max() == 50
 
 
 def test_nothing_by_default() -> None:
@@ -239,8 +241,8 @@ def test_nothing_by_default() -> None:
     fitted = Preprocessing().fit(indices, values, (3, 4))
     assert fitted.is_identity
     assert fitted.degrees_of_freedom == 0
-    assert np.array_equal(fitted.apply(indices, values), values)
-    assert np.array_equal(fitted.undo(indices, values), values)
+    assert np.array_equal(fitted.transform(indices, values), values)
+    assert np.array_equal(fitted.inverse_transform(indices, values), values)
 
 
 SETTINGS = {
@@ -259,9 +261,12 @@ def test_arrays_bring_it_back(name: str) -> None:
     fitted = SETTINGS[name].fit(indices, values, (4, 5, 6))
     arrays = fitted.as_arrays()
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    again = Fitted.from_arrays(arrays)
-    assert np.array_equal(again.apply(indices, values), fitted.apply(indices, values))
-    assert np.array_equal(again.undo(indices, values / 100), fitted.undo(indices, values / 100))
+    again = FittedPreprocessing.from_arrays(arrays)
+    assert np.array_equal(again.transform(indices, values), fitted.transform(indices, values))
+    assert np.array_equal(
+        again.inverse_transform(indices, values / 100),
+        fitted.inverse_transform(indices, values / 100),
+    )
     assert again.describe() == fitted.describe()
     assert again.degrees_of_freedom == fitted.degrees_of_freedom
     assert again.is_identity == fitted.is_identity == (name == "nothing")
@@ -270,18 +275,18 @@ def test_arrays_bring_it_back(name: str) -> None:
 def test_complex_means_come_back_from_arrays() -> None:
     indices, values = draw_entries(np.random.default_rng(3), (4, 5), "complex64")
     fitted = Preprocessing(center=True).fit(indices, values, (4, 5))
-    again = Fitted.from_arrays(fitted.as_arrays())
-    assert again.apply(indices, values).dtype == np.complex64
-    assert again.undo(indices, values.real).dtype == np.complex64
+    again = FittedPreprocessing.from_arrays(fitted.as_arrays())
+    assert again.transform(indices, values).dtype == np.complex64
+    assert again.inverse_transform(indices, values.real).dtype == np.complex64
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     indices, values = draw_entries(np.random.default_rng(3), (4, 5), "float64")
     arrays = Preprocessing(center=True, scale=0).fit(indices, values, (4, 5)).as_arrays()
     with pytest.raises(InputError, match="not there: 'clip'"):
-        Fitted.from_arrays({k: v for k, v in arrays.items() if k != "clip"})
+        FittedPreprocessing.from_arrays({k: v for k, v in arrays.items() if k != "clip"})
     with pytest.raises(InputError, match=r"one number for each slice.*got shape \(3,\) for mode 1"):
-        Fitted.from_arrays({**arrays, "effect_1": np.zeros(3)})
+        FittedPreprocessing.from_arrays({**arrays, "effect_1": np.zeros(3)})
 
 
 def test_descriptions() -> None:
@@ -352,15 +357,15 @@ def test_refusals_of_what_was_fitted() -> None:
     indices, values = [[0, 0], [1, 1]], np.array([1.0, 2.0])
     fitted = Preprocessing(log=True).fit(indices, values, (2, 3))
     with pytest.raises(InputError, match="must be above -1"):
-        fitted.apply(indices, [0.0, -1.0])
-    for run in (fitted.apply, fitted.undo):
+        fitted.transform(indices, [0.0, -1.0])
+    for run in (fitted.transform, fitted.inverse_transform):
         with pytest.raises(InputError, match="take their real part"):
             run(indices, [0.0, 1j])
     with pytest.raises(InputError, match="take their real part"):
-        fitted.undo_block(np.ones((2, 3)) * 1j)
+        fitted.inverse_transform_block(np.ones((2, 3)) * 1j)
     with pytest.raises(InputError, match=r"per mode \(2\).*got 2 of lengths \(2, 3\) for shape"):
-        fitted.undo_block(np.ones((3, 3)))
+        fitted.inverse_transform_block(np.ones((3, 3)))
     with pytest.raises(InputError, match=r"got 1 of lengths \(2,\)"):
-        fitted.undo_block(np.ones((2, 3)), [slice(None)])
+        fitted.inverse_transform_block(np.ones((2, 3)), [slice(None)])
     with pytest.raises(IndexError):
-        fitted.undo_block(np.ones((1, 1)), [[2], [0]])
+        fitted.inverse_transform_block(np.ones((1, 1)), [[2], [0]])

@@ -105,8 +105,8 @@ def test_a_chosen_model_is_marked_on_its_path() -> None:
         (14, 13, 12)
     )
     result = tm.complete(noisy, rng=0)
-    assert result.chosen is not None
-    assert result.chosen in result.path
+    assert result.best_trial is not None
+    assert result.best_trial in result.trials
     page = render_report(result)
     check(page)
     assert page.count('class="ring"') >= 1
@@ -116,8 +116,8 @@ def test_a_chosen_model_is_marked_on_its_path() -> None:
 
 def test_a_chosen_rank_is_marked() -> None:
     result = tm.complete(holed((14, 13, 12), 0.6, 2), rng=0)
-    assert result.chosen is not None
-    assert result.chosen.method == "rank"
+    assert result.best_trial is not None
+    assert result.best_trial.model == "tucker"
     assert "Rank (2, 2, 2) was chosen" in render_report(result)
 
 

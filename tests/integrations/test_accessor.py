@@ -32,7 +32,7 @@ def test_it_completes_as_complete_does() -> None:
 def test_by_default_a_model_is_chosen() -> None:
     data = make_dataarray()
     xr.testing.assert_identical(data.tensormend.fill(rng=0), tm.complete(data, rng=0).data)
-    assert data.tensormend.complete(rng=0).path
+    assert data.tensormend.complete(rng=0).trials
 
 
 def test_options_are_those_of_complete() -> None:

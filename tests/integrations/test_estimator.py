@@ -104,6 +104,7 @@ def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     data = np.where(KNOWN, TRUTH - TRUTH.min(), np.nan)
     options: dict[str, Any] = {
         "rank": 1,
+        "model": "tucker",
         "method": "rcg",
         "center": (0,),
         "scale": 1,
@@ -126,12 +127,14 @@ def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen.pop("data") is data
     assert seen == options | {"rng": 7}
     assert set(options) | {"shape", "random_state"} == set(TuckerCompletion().get_params())
-    np.testing.assert_array_equal(got.model, tm.complete(data, **options, rng=7).model)
+    np.testing.assert_array_equal(
+        got.fitted_values(), tm.complete(data, **options, rng=7).fitted_values()
+    )
 
 
 def test_by_default_a_model_is_chosen() -> None:
     completion = TuckerCompletion(random_state=0).fit(HOLED).completion_
-    assert completion.path
+    assert completion.trials
     np.testing.assert_array_equal(completion.data, tm.complete(HOLED, rng=0).data)
     with pytest.raises(InputError, match="tol needs a rank"):
         TuckerCompletion(tol=1e-3).fit(HOLED)
@@ -192,7 +195,7 @@ def test_places_are_predicted_by_the_model() -> None:
     np.testing.assert_allclose(estimator.predict(PLACES[test]), VALUES[test], atol=0.2)
     seen = estimator.predict(PLACES[train])
     assert not np.isclose(seen, noisy[train], rtol=1e-6).any()  # not the values it was given
-    model = estimator.completion_.model
+    model = estimator.completion_.fitted_values()
     np.testing.assert_allclose(seen, model[tuple(PLACES[train].T)], atol=1e-12)
     score = estimator.score(PLACES[test], noisy[test])
     assert score == r2_score(noisy[test], estimator.predict(PLACES[test]))

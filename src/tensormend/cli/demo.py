@@ -72,7 +72,7 @@ def demo(
         picture,
         pines.cube,
         observed,
-        result.model.values,
+        result.fitted_values().values,
         band=SHOWN_BAND,
         pixel=SHOWN_PIXEL,
         bands=pines.bands,
@@ -135,8 +135,10 @@ def _describe(cube: Array, observed: Array, means: Array, result: Completion) ->
         misfit = np.linalg.norm(np.broadcast_to(image, cube.shape)[where] - truth)
         return f"{misfit / np.linalg.norm(truth):.2%}"
 
-    hidden, recovered = ~observed, result.model.values
-    chosen = result.notes[0] if result.path else f"rank {times(result.x.rank)}, {result.method}"
+    hidden, recovered = ~observed, result.fitted_values().values
+    chosen = (
+        str(result.best_trial) if result.trials else f"rank {times(result.x.rank)}, {result.method}"
+    )
     what = textwrap.wrap(chosen, 80)
     seen = f"{observed.mean():.1%} of {observed.size} entries"
     lines = [

@@ -110,12 +110,14 @@ class Outputs:
 
         if self.data is not None:
             room: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
-            whole = result.filled(keep_observed=not self.replace_observed, **room)
+            whole = result.fitted_values(keep_observed=not self.replace_observed, **room)
             tm.save(self.data, whole, overwrite=self.force)
         if self.model is not None:
             from tensormend.core.storage import save_arrays
 
-            fitted = {f"fitted.{key}": part for key, part in result.fitted.as_arrays().items()}
+            fitted = {
+                f"fitted.{key}": part for key, part in result.preprocessing.as_arrays().items()
+            }
             save_arrays(self.model, "Tucker tensor", {**result.x.as_arrays(), **fitted})
         if self.report is not None:
             from tensormend.completion.report import write_report

@@ -15,7 +15,7 @@ from tensormend.cli.words import duration, say
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from tensormend import Moment
+    from tensormend import CompletionProgress
 
 __all__ = ["View", "follow", "seconds_left"]
 
@@ -33,7 +33,7 @@ class View(Protocol):
     def begin(self, stage: str) -> None:
         """Say what is done before and after the iterations."""
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: CompletionProgress) -> None:
         """Show where a run is."""
 
     def note(self, text: str) -> None:
@@ -61,7 +61,7 @@ def _has_signs(stream: TextIO) -> bool:
     return True
 
 
-def seconds_left(moment: Moment, limit: float | None) -> float:
+def seconds_left(moment: CompletionProgress, limit: float | None) -> float:
     """Tell how long a run may still take, from the share of the work that is done; NaN if unknown.
 
     A time limit bounds it.
@@ -75,7 +75,7 @@ def seconds_left(moment: Moment, limit: float | None) -> float:
     return most if math.isnan(left) else min(left, most)
 
 
-def _describe(moment: Moment) -> list[str]:
+def _describe(moment: CompletionProgress) -> list[str]:
     """Say what is known of a moment."""
     words = [f"iteration {moment.n_iter}"]
     if math.isfinite(moment.residual):
@@ -85,13 +85,13 @@ def _describe(moment: Moment) -> list[str]:
     return words
 
 
-def _describe_time(moment: Moment, limit: float | None) -> str:
+def _describe_time(moment: CompletionProgress, limit: float | None) -> str:
     left = seconds_left(moment, limit)
     rest = f", about {duration(left)} left" if left >= 1 else ""  # else over, or not known
     return f"{duration(moment.seconds)}{rest}"
 
 
-def _fit(moment: Moment, limit: float | None, room: int) -> str:
+def _fit(moment: CompletionProgress, limit: float | None, room: int) -> str:
     """Say of a moment what there is room for beside the bar."""
     left = seconds_left(moment, limit)
     rest = f"{duration(left)} left" if left >= 1 else duration(moment.seconds)
@@ -111,7 +111,7 @@ class _Nothing:
     def begin(self, stage: str) -> None:
         pass
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: CompletionProgress) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -128,7 +128,7 @@ class _Lines:
     def begin(self, stage: str) -> None:
         pass
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: CompletionProgress) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_SECONDS
             words = [moment.stage, *_describe(moment), _describe_time(moment, self._limit)]
@@ -148,7 +148,7 @@ class _Bar:
     def begin(self, stage: str) -> None:
         self._progress.update(self._task, description=stage, total=None, numbers="")
 
-    def show(self, moment: Moment) -> None:
+    def show(self, moment: CompletionProgress) -> None:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + BAR_SECONDS

@@ -16,7 +16,7 @@ from tensormend.cli.summary import describe, make_record
 from tensormend.cli.words import say, show, show_json
 
 if TYPE_CHECKING:
-    from tensormend import Completion, Moment
+    from tensormend import Completion, CompletionProgress
 
 __all__ = ["Outcome", "Run"]
 
@@ -67,7 +67,7 @@ class Run:
 
             n_iter = 0
 
-            def watch(moment: Moment) -> bool:
+            def watch(moment: CompletionProgress) -> bool:
                 nonlocal n_iter
                 n_iter = moment.n_iter
                 view.show(moment)
@@ -100,8 +100,6 @@ class Run:
             settings["center"] = {"none": False, "mean": (), "all": True}[center]
         if "log" in settings:
             settings["log"] = True
-        if "model" in settings:
-            settings["method"] = {"shrinkage": "shrink", "tucker": "rank"}[settings.pop("model")]
         return settings
 
 

@@ -117,7 +117,7 @@ def write_code(
         f"result = {_call('tm.complete', None, {'rank': rank, **settings})}",
     ]
     if outputs.data is not None:
-        what = "model" if outputs.replace_observed else "data"
+        what = "fitted_values()" if outputs.replace_observed else "data"
         lines.append(f"tm.save({str(outputs.data)!r}, result.{what})")
     return "\n".join(lines)
 

@@ -34,10 +34,12 @@ def describe(
         yield "mind", trust.remark
     yield (
         "model",
-        result.notes[0] if result.path else f"Rank {times(result.x.rank)}, {result.method}.",
+        str(result.best_trial)
+        if result.trials
+        else f"Rank {times(result.x.rank)}, {result.method}.",
     )
-    if not result.fitted.is_identity:
-        yield "before fit", result.fitted.describe()
+    if not result.preprocessing.is_identity:
+        yield "before fit", result.preprocessing.describe()
     ended = f"Stopped by {stopped}." if stopped else _describe_end(result)
     yield "run", f"{count(n_iter, 'iteration')}, {duration(result.seconds)}. {ended}"
     for kind, path in written.items():
@@ -46,7 +48,7 @@ def describe(
 
 def _describe_end(result: Completion) -> str:
     """Say how a run ended, after a search in words that are not of its last fit alone."""
-    if result.path and result.success:
+    if result.trials and result.success:
         return "The search and the last fit came to their end."
     return result.message
 
@@ -93,7 +95,7 @@ def make_record(
         "degrees_of_freedom": trust.degrees_of_freedom,
         "method": result.method,
         "rank": result.x.rank,
-        "preprocessing": result.fitted.describe(),
+        "preprocessing": result.preprocessing.describe(),
         "status": result.status.name,
         "message": result.message,
         "notes": result.notes,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.completion.cost import Cost, dense_cost, estimate_cost
+from tensormend.completion.cost import Cost, dense_cost, fit_cost
 from tensormend.completion.result import Completion, Judged
 from tensormend.completion.run import KnownSampling, Run
 from tensormend.completion.selection import (
@@ -31,13 +31,13 @@ from tensormend.recovery.result import History, IterationRecord, Result, Status
 from tensormend.recovery.solvers.shrink import effective_freedom
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["SEARCH_SHARE", "check_search", "fit_choice", "search_cost"]
+__all__ = ["SEARCH_SHARE", "check_rank_model", "check_search", "fit_choice", "search_cost"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
 FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
 N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
 FOLD_BYTES = 40  # of an entry, in the set-up of a fold
-SEARCHES = ("auto", "shrink", "rank")
+MODELS = ("auto", "shrinkage", "tucker")
 
 
 def search_cost(known: Observations, threads: int | None) -> Cost:
@@ -46,7 +46,7 @@ def search_cost(known: Observations, threads: int | None) -> Cost:
     is_dense = works_densely(known.shape, size, dtype)
     seconds = iteration_seconds(known.shape, size)[0 if is_dense else 1]
     rank = (1,) * len(known.shape) if is_dense else generous_rank(known.shape, size)
-    cost = estimate_cost(known.shape, rank, size, dtype, threads=threads)
+    cost = fit_cost(known.shape, rank, size, dtype, threads=threads)
     whole = dense_cost(known.shape, dtype, copies=DENSE_COPIES if is_dense else 0)
     folds = MAX_FOLDS * size * FOLD_BYTES
     return replace(
@@ -58,15 +58,15 @@ def search_cost(known: Observations, threads: int | None) -> Cost:
 
 
 def check_search(
-    rank: str, method: Any, holdout: Any, time_limit: Any, options: dict[str, Any]
+    rank: str, model: Any, method: Any, holdout: Any, time_limit: Any, options: dict[str, Any]
 ) -> float:
     """Refuse what does not go with a search, and return the share to hold out."""
     if rank != "auto":
         raise InputError(f"rank must be 'auto', one int or one per mode, got {rank!r}")
-    if method not in SEARCHES:
+    _check_model(model)
+    if method != "auto":
         raise InputError(
-            f"with rank='auto' the method must be one of {', '.join(SEARCHES)}, got {method!r}; "
-            "give a rank to choose another method"
+            f"method={method!r} needs a rank; give one, or choose by model= what is compared"
         )
     if options:
         raise InputError(
@@ -84,16 +84,34 @@ def check_search(
     return float(share)
 
 
+def check_rank_model(model: Any) -> None:
+    """Refuse a kind of model that does not go with a given rank."""
+    _check_model(model)
+    if model == "shrinkage":
+        raise InputError(
+            "model='shrinkage' finds its own rank; leave rank= out, or take method='shrink' for "
+            "shrinkage within a given rank"
+        )
+
+
+def _check_model(model: Any) -> None:
+    if model not in MODELS:
+        raise InputError(
+            f"model must be one of {', '.join(MODELS)}, got {model!r}; the algorithm for a given "
+            "rank is method="
+        )
+
+
 def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
     """Fit the chosen model to all entries, from the fit that was judged."""
     known, trial = run.known, choice.trial
     modes = False if trial.center is None else trial.center
     preprocessing = replace(run.preprocessing, center=modes)
     fitted = preprocessing.fit(known.indices, known.values, known.shape)
-    values = fitted.apply(known.indices, known.values)
+    values = fitted.transform(known.indices, known.values)
     if not values.any():
         result, freedom = _nothing_to_fit(choice.x), 0.0
-    elif trial.method == "shrink":
+    elif trial.model == "shrinkage":
         result, freedom = _fit_shrunken(
             run, choice, Observations(known.indices, values, known.shape), limit
         )
@@ -117,7 +135,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         freedom,
         choice.groups,
         choice.folds,
-        shrunken=trial.method == "shrink",
+        shrunken=trial.model == "shrinkage",
     )
     return Completion.from_result(
         replace(
@@ -128,9 +146,9 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
             ),
         ),
         known=known,
-        fitted=fitted,
-        path=choice.path,
-        chosen=trial,
+        preprocessing=fitted,
+        trials=choice.trials,
+        best_trial=trial,
         judged=judged,
     )
 
@@ -151,7 +169,7 @@ def _fit_shrunken(
         strength=trial.strength,
         first=trial.strength,
         rounds=FIT_ROUNDS,
-        balance=trial.balance,
+        balance=trial.mode_weights,
     )
     left = _time_for_fit(run, limit)
     run.watch.expect(solver.n_path)
@@ -192,25 +210,8 @@ def _nothing_to_fit(x: Tucker) -> Result:
 
 
 def _describe(choice: Choice, kind: Container) -> str:
-    """Say what was chosen, in a sentence."""
-    trial, pattern = choice.trial, choice.pattern
-    if trial.method == "rank":
-        what = f"rank {trial.rank}"
-    else:
-        taken = "nothing" if trial.center is None else "the grand mean"
-        if trial.center:
-            names = (kind.describe(k, ())[0] for k in trial.center)
-            taken += f" and effects of {', '.join(names)}"
-        what = f"shrinkage of strength {trial.strength:.2g}"
-        for k, factor in enumerate(trial.balance or ()):
-            if factor != 1:
-                more = "stronger" if factor > 1 else "weaker"
-                what += f", {more} in {kind.describe(k, ())[0]} (x{factor:g})"
-        what += f", {taken} taken out"
-    way = "one by one"
-    if pattern.mode is not None:
-        way = f"by fibres along {kind.describe(pattern.mode, ())[0]}"
-    return (
-        f"{what}: the best of {len(choice.path)} models on {len(choice.held)} entries held out "
-        f"{way}, error {trial.error:.3g}"
-    )
+    """Say what the model was chosen from, in a sentence."""
+    way, mode = "one by one", choice.pattern.mode
+    if mode is not None:
+        way = f"by fibres along {kind.describe(mode, ())[0]}"
+    return f"{len(choice.trials)} models were compared on {len(choice.held)} entries held out {way}"

@@ -1,4 +1,4 @@
-"""`complete` and `estimate`."""
+"""`complete` and `estimate_cost`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.chosen import SEARCH_SHARE, check_search, fit_choice, search_cost
+from tensormend.completion.chosen import (
+    SEARCH_SHARE,
+    check_rank_model,
+    check_search,
+    fit_choice,
+    search_cost,
+)
 from tensormend.completion.cost import Cost, check_cost
 from tensormend.completion.given import fit_rank, rank_cost
 from tensormend.completion.journal import Journal
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.result import Completion
 from tensormend.completion.run import Run, sign
-from tensormend.completion.selection import Moment, Watch, choose_model
+from tensormend.completion.selection import CompletionProgress, Watch, choose_model
 from tensormend.core.algebra import as_rank
 from tensormend.core.fibres import check_indices
 from tensormend.data.observations import Observations, as_observations
 from tensormend.recovery.entry import recover
 
-__all__ = ["complete", "estimate"]
+__all__ = ["complete", "estimate_cost"]
 
 RECOVER_OPTIONS = frozenset(inspect.signature(recover).parameters)
 
@@ -39,6 +45,7 @@ def complete(
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
     value_column: Hashable | None = None,
+    model: Literal["auto", "shrinkage", "tucker"] = "auto",
     method: Any = "auto",
     center: Literal["auto"] | bool | Sequence[int] = "auto",
     scale: int | None = None,
@@ -49,7 +56,7 @@ def complete(
     memory_limit: float | None = None,
     rng: int | np.random.Generator | None = None,
     threads: int | None = None,
-    progress: Callable[[Moment], bool | None] | None = None,
+    progress: Callable[[CompletionProgress], bool | None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     save_every: float = 5.0,
@@ -73,8 +80,9 @@ def complete(
     shape : shape of the tensor, with ``indices``
     modes, value_column : columns of a DataFrame that hold the labels of each mode and the values;
         by default the last column holds the values and all others labels
-    method : for ``rank="auto"``, ``"auto"``, ``"shrink"`` or ``"rank"``: which models to try; for
-        a given rank a method of `recover`
+    model : with ``rank="auto"``, which models to compare: ``"shrinkage"`` of all unfoldings,
+        ``"tucker"`` tensors of increasing rank, or ``"auto"`` for both
+    method : the algorithm for a given rank, as for `recover`
     center : take the grand mean (``()``), the effects of the slices of some modes as well, or of
         all (``True``), out of the values before the fit; ``"auto"``: for ``rank="auto"`` the grand
         mean, and where whole fibres are missing the effects too if they help; for a given rank
@@ -87,11 +95,11 @@ def complete(
         taken too
     time_limit : time limit; what there is by then is returned
     memory_limit : bytes that the run may take; by default what the machine has free. A run that
-        would take more is refused before it starts; `estimate` tells what it takes
+        would take more is refused before it starts; `estimate_cost` tells what it takes
     rng : generator or seed for the held-out entries and the random start
     threads : threads of the kernels, all cores by default
-    progress : called with a `Moment` after every iteration and every model that was judged; a true
-        return value ends the run with the best there is
+    progress : called with a `CompletionProgress` after every iteration and every model that
+        was judged; a true return value ends the run with the best there is
     checkpoint : a folder to remember the run in, so that it can go on after any end; one run at a
         time may use it
     resume : go on with the run in that folder, to the same result as if it had never ended: bit
@@ -136,16 +144,16 @@ def complete(
         return Journal.open(checkpoint, signature, rng, resume=resume, every=save_every)
 
     if isinstance(rank, str):
-        share = check_search(rank, method, holdout, time_limit, options)
+        share = check_search(rank, model, method, holdout, time_limit, options)
         check_cost(search_cost(known, threads), memory_limit)
-        journal, rng = begin({"method": method, "center": center, "holdout": share})
+        journal, rng = begin({"model": model, "center": center, "holdout": share})
         limit = math.inf if time_limit is None else time_limit
         places = check_indices(known.indices, known.shape).astype(np.int64, copy=False)
         with journal:
             choice = choose_model(
                 Observations(places, known.values, known.shape),
                 preprocessing=preprocessing,
-                method=method,
+                model=model,
                 center=center,
                 holdout=share,
                 time_limit=SEARCH_SHARE * limit,
@@ -153,12 +161,16 @@ def complete(
                 threads=threads,
                 watch=watch,
                 journal=journal,
+                mode_names=tuple(
+                    known.container.describe(k, ())[0] for k in range(len(known.shape))
+                ),
             )
             # the fit to a search that was cut short is not the one that a resumed run comes to
             pages = Journal() if choice.is_cut_short else journal
             part = pages.part(f"fit of {choice.model}")
             run = Run(known, preprocessing, rng, watch, part, threads)
             return fit_choice(run, choice, limit)
+    check_rank_model(model)
     rank = as_rank(rank, known.shape)
     check_cost(rank_cost(known, rank, method, threads), memory_limit)
     preprocessing = replace(preprocessing, center=False if center == "auto" else center)
@@ -170,7 +182,7 @@ def complete(
         return fit_rank(run, rank, holdout, {"time_limit": time_limit, **settings})
 
 
-def estimate(
+def estimate_cost(
     data: Any,
     rank: Literal["auto"] | int | Sequence[int] = "auto",
     *,
@@ -179,6 +191,7 @@ def estimate(
     shape: Sequence[int] | None = None,
     modes: Sequence[Hashable] | None = None,
     value_column: Hashable | None = None,
+    model: Literal["auto", "shrinkage", "tucker"] = "auto",
     method: Any = "auto",
     threads: int | None = None,
 ) -> Cost:
@@ -192,7 +205,7 @@ def estimate(
     --------
     >>> import tensormend as tm
     >>> data = np.where(np.random.default_rng(0).random((50, 60, 70)) < 0.3, 1.0, np.nan)
-    >>> cost = tm.estimate(data, rank=5)
+    >>> cost = tm.estimate_cost(data, rank=5)
     >>> bool(2**20 < cost.bytes < 2**28), bool(0 < cost.seconds < 60)
     (True, True)
     """
@@ -205,6 +218,7 @@ def estimate(
         value_column=value_column,
     )
     if isinstance(rank, str):
-        check_search(rank, method, None, None, {})
+        check_search(rank, model, method, None, None, {})
         return search_cost(known, threads)
+    check_rank_model(model)
     return rank_cost(known, as_rank(rank, known.shape), method, threads)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.completion.cost import Cost, estimate_cost
-from tensormend.completion.preprocessing import Fitted
+from tensormend.completion.cost import Cost, fit_cost
+from tensormend.completion.preprocessing import FittedPreprocessing
 from tensormend.completion.result import Completion, Judged
 from tensormend.completion.run import KnownSampling, Run
 from tensormend.completion.validation import Fold, draw_folds
@@ -27,7 +27,7 @@ def rank_cost(known: Observations, rank: tuple[int, ...], method: Any, threads: 
     """Estimate the cost of a fit of given rank."""
     name = method if isinstance(method, str) else getattr(method, "name", "auto")
     size, dtype = len(known.values), known.values.dtype
-    return estimate_cost(known.shape, rank, size, dtype, method=name, threads=threads)
+    return fit_cost(known.shape, rank, size, dtype, method=name, threads=threads)
 
 
 def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, Any]) -> Completion:
@@ -56,7 +56,7 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
     callback = run.looks_on(f"rank {rank}", settings.pop("callback", None))
     result = recover(
         operator,
-        values if fitted.is_identity else fitted.apply(places, values),
+        values if fitted.is_identity else fitted.transform(places, values),
         rank,
         validation_data=_held_out(known, others, fitted, kind),
         rng=rng,
@@ -73,25 +73,28 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
         judged = Judged(np.zeros(0, dtype=np.int64), None, freedom, others=others)
     else:
         judged = Judged(_sample(len(known.values), rng), None, freedom, seen=True)
-    return Completion.from_result(result, known=known, fitted=fitted, judged=judged)
+    return Completion.from_result(result, known=known, preprocessing=fitted, judged=judged)
 
 
-def _fit_preprocessing(run: Run, places: Array, values: Array) -> Fitted:
+def _fit_preprocessing(run: Run, places: Array, values: Array) -> FittedPreprocessing:
     """Fit what is done to the values, without looking at them where nothing is."""
     if run.preprocessing.is_nothing:
-        return Fitted.identity(run.known.shape)
+        return FittedPreprocessing.identity(run.known.shape)
     return run.preprocessing.fit(places, values, run.known.shape)
 
 
 def _held_out(
-    known: Observations, others: tuple[Array, Array] | None, fitted: Fitted, kind: dict[str, Any]
+    known: Observations,
+    others: tuple[Array, Array] | None,
+    fitted: FittedPreprocessing,
+    kind: dict[str, Any],
 ) -> tuple[Sampling, Array] | None:
     """Return the held-out entries as an operator and values, where there are any."""
     if others is None:
         return None
     places, values = others
     operator = Sampling(known.shape, places, **kind)
-    return operator, values if fitted.is_identity else fitted.apply(places, values)
+    return operator, values if fitted.is_identity else fitted.transform(places, values)
 
 
 def _sample(size: int, rng: np.random.Generator) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.completion.cost import Cost
-from tensormend.completion.entry import complete, estimate
+from tensormend.completion.entry import complete, estimate_cost
 from tensormend.completion.trust.coverage import ModeCoverage, measure_coverage
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
 from tensormend.core.algebra import as_rank
@@ -163,7 +163,7 @@ def inspect(
         n_folds=max(len(folds), 1),
         ranks=tuple(tried + ranks[len(tried) :]),
         best_rank=_choose(tried),
-        cost=estimate(data, threads=threads, **where),
+        cost=estimate_cost(data, threads=threads, **where),
         seconds=time.perf_counter() - clock,
     )
 

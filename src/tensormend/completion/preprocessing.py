@@ -14,7 +14,7 @@ from tensormend.core.algebra import Array, as_shape, is_inexact, normalize_mode
 from tensormend.core.fibres import check_indices
 from tensormend.errors import InputError
 
-__all__ = ["Fitted", "Preprocessing"]
+__all__ = ["FittedPreprocessing", "Preprocessing"]
 
 AUTO_SHARE = 0.5  # of the mean square, below which the means must bring it to be worth taking out
 BLOCK = 2**18  # values worked on at a time, in double precision
@@ -24,7 +24,8 @@ BLOCK = 2**18  # values worked on at a time, in double precision
 class Preprocessing:
     """What is done to the values before a fit, and undone after it; nothing by default.
 
-    Values take the steps in the order of the parameters; `Fitted.undo` takes them back.
+    Values take the steps in the order of the parameters; the inverse takes them
+    back.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class Preprocessing:
         half of what it was, and none otherwise; the effects count against it, as in generalized
         cross-validation.
     scale : a mode whose slices are divided by their standard deviation, each about its own mean
-    clip : least and largest value that `Fitted.undo` may give, ``None`` for no bound on a side
+    clip : least and largest value that the inverse may give, ``None`` for no bound on a side
 
     Notes
     -----
@@ -53,8 +54,8 @@ class Preprocessing:
     >>> places = np.array([[0, 0], [0, 1], [1, 0], [2, 1]])
     >>> values = np.array([3.0, 5.0, 0.0, 8.0])
     >>> fitted = Preprocessing(log=True, center=True, clip=(0, None)).fit(places, values, (3, 2))
-    >>> inside = fitted.apply(places, values)
-    >>> bool(np.allclose(fitted.undo(places, inside), values))
+    >>> inside = fitted.transform(places, values)
+    >>> bool(np.allclose(fitted.inverse_transform(places, inside), values))
     True
     """
 
@@ -77,7 +78,7 @@ class Preprocessing:
         """Whether nothing is done to values, so that there is nothing to fit."""
         return self == Preprocessing()
 
-    def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> Fitted:
+    def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> FittedPreprocessing:
         """Fit the means and deviations to the observed entries of a tensor.
 
         Parameters
@@ -106,7 +107,7 @@ class Preprocessing:
         if scale is not None:
             deviations = unit * fit_deviations(indices[:, scale], shape[scale], work)
         pairs = () if means is None else zip(modes, means.effects, strict=True)
-        return Fitted(
+        return FittedPreprocessing(
             shape=shape,
             log=self.log,
             mean=None if means is None else unit * means.mean,
@@ -155,7 +156,7 @@ class Preprocessing:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedPreprocessing:
     """Preprocessing with its means and deviations: made by `Preprocessing.fit`.
 
     Attributes
@@ -166,7 +167,7 @@ class Fitted:
     effects : per mode that has them, one effect a slice, added to the mean
     scale : the mode whose slices are divided by ``deviations``; ``None`` where none is
     deviations : one standard deviation a slice of that mode, or ``None``
-    clip : least and largest value that `undo` gives
+    clip : least and largest value that `inverse_transform` gives
     degrees_of_freedom : what the means took from the data, shrinkage counted
     """
 
@@ -191,7 +192,7 @@ class Fitted:
                 )
 
     @classmethod
-    def identity(cls, shape: tuple[int, ...]) -> Fitted:
+    def identity(cls, shape: tuple[int, ...]) -> FittedPreprocessing:
         """Return what does nothing."""
         return cls(shape, False, None, {}, None, None, (-math.inf, math.inf))
 
@@ -201,7 +202,7 @@ class Fitted:
         steps = (self.log, self.mean is not None, self.scale is not None)
         return not any(steps) and self.clip == (-math.inf, math.inf)
 
-    def apply(self, indices: Any, values: Any) -> Array:
+    def transform(self, indices: Any, values: Any) -> Array:
         """Bring values at ``m x d`` indices to where a fit should work; the data type is kept."""
         indices, values = self._check(indices, values)
         if self.log:
@@ -213,7 +214,7 @@ class Fitted:
             out[part] = (work - offset) / deviation
         return out
 
-    def undo(self, indices: Any, values: Any) -> Array:
+    def inverse_transform(self, indices: Any, values: Any) -> Array:
         """Bring values at ``m x d`` indices back to the units of the data, within the bounds."""
         indices, values = self._check(indices, values)
         out = np.empty(values.shape, dtype=self._out_dtype(values))
@@ -221,7 +222,7 @@ class Fitted:
             out[part] = self._unlog(work * deviation + offset)
         return out
 
-    def undo_block(self, array: Array, keys: Sequence[Any] | None = None) -> Array:
+    def inverse_transform_block(self, array: Array, keys: Sequence[Any] | None = None) -> Array:
         """Bring a block of the tensor back to the units of the data, within the bounds.
 
         Parameters
@@ -288,7 +289,7 @@ class Fitted:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Fitted:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> FittedPreprocessing:
         """Return the preprocessing of which `as_arrays` was made."""
         try:
             shape = as_shape(arrays["shape"].tolist())

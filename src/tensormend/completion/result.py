@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.completion.preprocessing import Fitted
+from tensormend.completion.preprocessing import FittedPreprocessing
 from tensormend.completion.selection import Trial
 from tensormend.completion.trust import Trust, judge
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
@@ -54,15 +54,15 @@ class Completion(Result):
 
     Observed entries stay as they are, those held out among them, unless ``keep_observed=False``
     asks for the model there too. Where the whole is too large to write out, ask for entries
-    (`at`), slices (brackets) or labels (`sel`): these form nothing beyond what is asked for.
+    (`entries`), slices (brackets) or labels (`sel`): these form nothing beyond what is asked for.
 
     Attributes
     ----------
     known : the known entries and the kind of data they came in
-    fitted : what was done to the values before the fit and is undone in what comes back; ``x`` is
-        the tensor in between
-    path : the models that were tried to choose one, in order; empty for a given rank
-    chosen : the one of them that was fitted; ``None`` for a given rank
+    preprocessing : what was done to the values before the fit and is undone in what comes
+        back; ``x`` is the tensor in between
+    trials : the models that were tried to choose one, in order; empty for a given rank
+    best_trial : the one of them that was fitted; ``None`` for a given rank
     judged : held-out entries and what was predicted for them, from which `trust` is made
 
     Notes
@@ -84,9 +84,9 @@ class Completion(Result):
     """
 
     known: Observations = field(kw_only=True)
-    fitted: Fitted = field(kw_only=True)
-    path: tuple[Trial, ...] = field(kw_only=True, default=())
-    chosen: Trial | None = field(kw_only=True, default=None)
+    preprocessing: FittedPreprocessing = field(kw_only=True)
+    trials: tuple[Trial, ...] = field(kw_only=True, default=())
+    best_trial: Trial | None = field(kw_only=True, default=None)
     judged: Judged = field(kw_only=True)
 
     @classmethod
@@ -112,7 +112,7 @@ class Completion(Result):
             held=held,
             predicted=seen[held] if predicted is None else predicted,
             residuals=values - seen,
-            degrees_of_freedom=judged.degrees_of_freedom + self.fitted.degrees_of_freedom,
+            degrees_of_freedom=judged.degrees_of_freedom + self.preprocessing.degrees_of_freedom,
             groups=judged.groups,
             folds=judged.folds,
             seen=judged.seen,
@@ -126,26 +126,39 @@ class Completion(Result):
     @cached_property
     def data(self) -> Any:
         """The completed data, in the kind that came in; made once and kept."""
-        return self.filled()
+        return self.fitted_values(keep_observed=True)
 
-    @cached_property
-    def model(self) -> Any:
-        """The model everywhere, in the kind of the data; made once and kept."""
-        return self.filled(keep_observed=False)
-
-    def filled(
+    def fitted_values(
         self,
         *,
-        keep_observed: bool = True,
+        keep_observed: bool = False,
         memory_limit: float | None = DEFAULT_MEMORY_LIMIT,
     ) -> Any:
-        """Form the whole in the kind of the data, or refuse if it would exceed the limit."""
+        """Evaluate the model at every entry, in the units and the kind of the data.
+
+        Parameters
+        ----------
+        keep_observed : bool, default=False
+            Return observed entries as they were given, as `data` does.
+        memory_limit : float or None, default=2**31
+            Largest number of bytes to allocate; ``None`` for no limit.
+
+        Returns
+        -------
+        array or labelled data
+            Newly allocated at every call, of the type that was given to `complete`.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the whole tensor would take more than ``memory_limit`` bytes.
+        """
         keys = (slice(None),) * self.x.ndim
         return self._wrapped(keys, keep_observed, memory_limit, "the completed data")
 
     # parts
 
-    def at(self, indices: Any, *, keep_observed: bool = True) -> Array:
+    def entries(self, indices: Any, *, keep_observed: bool = True) -> Array:
         """Values at an ``m x d`` array of indices (one index tuple counts as one row)."""
         places = check_indices(np.atleast_2d(np.asarray(indices)), self.x.shape)
         values = self._values(places)
@@ -156,7 +169,7 @@ class Completion(Result):
 
     def __getitem__(self, key: Any) -> Any:
         """Numbers of a slice, from integers, slices and an ellipsis, as NumPy has them."""
-        keys = expand_key(key, self.x.shape, "at(indices)")
+        keys = expand_key(key, self.x.shape, "entries(indices)")
         check_memory(self._sizes(keys), self.x.dtype, DEFAULT_MEMORY_LIMIT, "the slice")
         block = self._part(keys, keep_observed=True)
         out = np.squeeze(
@@ -202,12 +215,20 @@ class Completion(Result):
     def _values(self, places: Array) -> Array:
         """Return the model at scattered places, in the units of the data."""
         values = self.x.entries(places)
-        return values if self.fitted.is_identity else self.fitted.undo(places, values)
+        return (
+            values
+            if self.preprocessing.is_identity
+            else self.preprocessing.inverse_transform(places, values)
+        )
 
     def _block(self, places: Sequence[slice | Array]) -> Array:
         """Return the model on a block, in the units of the data."""
         block = self.x.block(places, memory_limit=None)
-        return block if self.fitted.is_identity else self.fitted.undo_block(block, places)
+        return (
+            block
+            if self.preprocessing.is_identity
+            else self.preprocessing.inverse_transform_block(block, places)
+        )
 
     def _sizes(self, keys: Keys) -> tuple[int, ...]:
         """Sizes of a block; a mode at one place counts 1."""

@@ -41,7 +41,7 @@ def _takes_places(estimator: TuckerCompletion) -> bool:
     if estimator.shape is None:
         raise AttributeError(
             "without shape= the estimator is fitted to data with holes and has transform; give "
-            "shape= to fit places and values, or take entries from completion_.at(indices)"
+            "shape= to fit places and values, or take entries from completion_.entries(indices)"
         )
     return True
 
@@ -60,13 +60,13 @@ class TuckerCompletion(BaseEstimator):
     rank : ``"auto"``, or the multilinear rank, one int per mode or one for all (less where a mode
         has less room)
     shape : shape of the tensor of which places and values are given; ``None`` for data with holes
-    method, center, scale, log, clip, holdout, time_limit, threads : as for `complete`
+    model, method, center, scale, log, clip, holdout, time_limit, threads : as for `complete`
     tol, max_iter : as for `recover`, for a given rank; ``None`` for what these are there
     random_state : seed, generator or ``RandomState``; the ``rng`` of `complete`
 
     Attributes
     ----------
-    completion_ : the `Completion`: completed ``data``, ``trust``, ``path``, labelled ``factors``
+    completion_ : the `Completion`: completed ``data``, ``trust``, ``trials``, labelled ``factors``
     rank_, shape_ : rank of the model and shape of the tensor
     n_iter_ : number of iterations of the last fit
     n_features_in_ : with ``shape`` the number of modes, else the size of the second, which is the
@@ -100,6 +100,7 @@ class TuckerCompletion(BaseEstimator):
         rank: Literal["auto"] | int | Sequence[int] = "auto",
         *,
         shape: Sequence[int] | None = None,
+        model: Literal["auto", "shrinkage", "tucker"] = "auto",
         method: Any = "auto",
         center: Literal["auto"] | bool | Sequence[int] = "auto",
         scale: int | None = None,
@@ -114,6 +115,7 @@ class TuckerCompletion(BaseEstimator):
     ) -> None:
         self.rank = rank
         self.shape = shape
+        self.model = model
         self.method = method
         self.center = center
         self.scale = scale
@@ -131,6 +133,7 @@ class TuckerCompletion(BaseEstimator):
         self.completion_ = complete(
             **self._given(X, y),
             rank=self.rank,
+            model=self.model,
             method=self.method,
             center=self.center,
             scale=self.scale,
@@ -158,7 +161,7 @@ class TuckerCompletion(BaseEstimator):
         known, fitted = as_observations(X), self.completion_
         _refuse_other_places(known, fitted.known)
         x = fitted.x.astype(np.result_type(fitted.x.dtype, known.values.dtype))
-        return replace(fitted, known=known, x=x).filled()
+        return replace(fitted, known=known, x=x).fitted_values(keep_observed=True)
 
     @available_if(_takes_data)
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -169,7 +172,7 @@ class TuckerCompletion(BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Return what the model says at ``m x d`` places, those it was fitted to among them."""
         check_is_fitted(self)
-        return self.completion_.at(X, keep_observed=False)
+        return self.completion_.entries(X, keep_observed=False)
 
     @available_if(_takes_places)
     def score(self, X: Any, y: Any) -> float:

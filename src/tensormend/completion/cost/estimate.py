@@ -15,7 +15,7 @@ from tensormend.core import kernels
 from tensormend.core.algebra import as_rank, as_shape, is_inexact
 from tensormend.errors import InputError, MemoryLimitError
 
-__all__ = ["Cost", "check_cost", "dense_cost", "estimate_cost"]
+__all__ = ["Cost", "check_cost", "dense_cost", "fit_cost"]
 
 SLACK = 1.3  # what the allocator and short-lived arrays take beyond what is counted
 FIXED = 2**23  # bytes of what is loaded and set up at the first run
@@ -59,7 +59,7 @@ class Cost:
         return self.sentence
 
 
-def estimate_cost(
+def fit_cost(
     shape: Sequence[int],
     rank: int | Sequence[int],
     size: int,
@@ -92,7 +92,7 @@ def estimate_cost(
 
     Examples
     --------
-    >>> cost = estimate_cost((1000, 1000, 1000), 5, 10_000_000)
+    >>> cost = fit_cost((1000, 1000, 1000), 5, 10_000_000)
     >>> bool(0.25 * 2**30 < cost.bytes < 2**30)
     True
     """

@@ -67,14 +67,14 @@ class Figure:
 def draw_course(result: Completion) -> list[Figure]:
     """Draw the errors over the iterations, and over the models that were tried."""
     figures = []
-    shrunken = [trial for trial in result.path if trial.method == "shrink"]
-    ranked = [trial for trial in result.path if trial.method == "rank"]
-    chosen = result.chosen
+    shrunken = [trial for trial in result.trials if trial.model == "shrinkage"]
+    ranked = [trial for trial in result.trials if trial.model == "tucker"]
+    chosen = result.best_trial
     if shrunken:
-        is_here = chosen is not None and chosen.method == "shrink"
+        is_here = chosen is not None and chosen.model == "shrinkage"
         figures.append(_draw_strengths(shrunken, chosen if is_here else None))
     if ranked:
-        is_here = chosen is not None and chosen.method == "rank"
+        is_here = chosen is not None and chosen.model == "tucker"
         figures.append(_draw_ranks(ranked, chosen if is_here else None))
     if len(result.history) > 1:
         figures.append(_draw_trace(result))
@@ -100,12 +100,12 @@ def _draw_trace(result: Completion) -> Figure:
 def _draw_strengths(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
     """Draw the held-out error over the strength of shrinkage, a line for each centring."""
     series = []
-    plain = [trial for trial in trials if trial.balance is None]
+    plain = [trial for trial in trials if trial.mode_weights is None]
     centres = list(dict.fromkeys(trial.center for trial in plain))
     for style, center in enumerate(centres):
         part = [trial for trial in plain if trial.center == center]
         series.append(_over_strength(part, _name_center(center), style))
-    tuned = [trial for trial in trials if trial.balance is not None]
+    tuned = [trial for trial in trials if trial.mode_weights is not None]
     if tuned:
         series.append(_over_strength(tuned, "balanced", BALANCED))
     if chosen is not None:

@@ -177,7 +177,7 @@ def _model_note(result: Completion, modes: Sequence[Mode]) -> str:
 
 
 def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
-    fitted = result.fitted
+    fitted = result.preprocessing
     steps = ["log1p"] if fitted.log else []
     if fitted.mean is not None:
         steps.append("grand mean taken out")
@@ -199,9 +199,9 @@ def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterato
     yield "Shape", " × ".join(f"{mode.size} ({mode.name})" for mode in modes)
     yield "Method", result.method
     yield "Rank", " × ".join(map(str, result.x.rank))
-    if result.chosen is not None and math.isfinite(result.chosen.strength):
-        balance = result.chosen.balance or (1.0,) * len(modes)
-        strengths = ", ".join(f"{result.chosen.strength * factor:.3g}" for factor in balance)
+    if result.best_trial is not None and math.isfinite(result.best_trial.strength):
+        balance = result.best_trial.mode_weights or (1.0,) * len(modes)
+        strengths = ", ".join(f"{result.best_trial.strength * factor:.3g}" for factor in balance)
         yield "Strengths of shrinkage, per mode", strengths
     yield "Preparation of the values", _preprocessing(result, modes)
     for note in result.notes:

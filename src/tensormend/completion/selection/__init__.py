@@ -9,13 +9,13 @@ from tensormend.completion.selection.problem import (
     works_densely,
 )
 from tensormend.completion.selection.strengths import PLAIN
-from tensormend.completion.selection.watch import Moment, Trial, Watch
+from tensormend.completion.selection.watch import CompletionProgress, Trial, Watch
 
 __all__ = [
     "DENSE_COPIES",
     "PLAIN",
     "Choice",
-    "Moment",
+    "CompletionProgress",
     "Trial",
     "Watch",
     "choose_model",

@@ -34,7 +34,7 @@ class Choice:
     Attributes
     ----------
     trial : the model
-    path : all that were tried, in order
+    trials : all that were tried, in order
     x : the fit of that model or one near it, to start from
     held : positions of the held-out entries, over all folds
     predicted : what fits that had not seen them said, in the units of the data
@@ -46,7 +46,7 @@ class Choice:
     """
 
     trial: Trial
-    path: tuple[Trial, ...]
+    trials: tuple[Trial, ...]
     x: Tucker
     held: Array
     predicted: Array
@@ -59,9 +59,9 @@ class Choice:
     @property
     def model(self) -> str:
         """The model in words, without what it was chosen by."""
-        if self.trial.method == "rank":
+        if self.trial.model == "tucker":
             return f"rank {self.trial.rank}, centred {self.trial.center}"
-        strength = f"strength {self.trial.strength:.2g} times {self.trial.balance}"
+        strength = f"strength {self.trial.strength:.2g} times {self.trial.mode_weights}"
         return f"{strength}, centred {self.trial.center}"
 
 
@@ -69,7 +69,7 @@ def choose_model(
     entries: Observations,
     *,
     preprocessing: Preprocessing | None = None,
-    method: Literal["auto", "shrink", "rank"] = "auto",
+    model: Literal["auto", "shrinkage", "tucker"] = "auto",
     center: Literal["auto"] | bool | Sequence[int] = "auto",
     holdout: float = 0.1,
     time_limit: float = math.inf,
@@ -77,6 +77,7 @@ def choose_model(
     threads: int | None = None,
     watch: Watch | None = None,
     journal: Journal | None = None,
+    mode_names: tuple[str, ...] = (),
 ) -> Choice:
     """Choose between strengths of shrinkage, centrings and ranks by the error on a hold-out.
 
@@ -97,13 +98,14 @@ def choose_model(
     ----------
     entries : what is known
     preprocessing : log, scale and clip; the centring in it is replaced
-    method : ``"shrink"`` or ``"rank"`` to try only one kind of model
+    model : ``"shrinkage"`` or ``"tucker"`` to try only one kind of model
     center : modes to take effects out of, ``True`` for all, ``()`` for the grand mean alone,
         ``False`` for nothing; ``"auto"`` is the rule above
     holdout : share of the entries to hold out
     time_limit : the search ends by then with the best model so far
     watch : is told of every iteration and trial, and may end the search
     journal : remembers what was done
+    mode_names : what the modes are called in descriptions
     """
     if len(entries) < 2:
         raise InputError(
@@ -132,9 +134,10 @@ def choose_model(
         Watch() if watch is None else watch,
         Journal() if journal is None else journal,
         unit,
+        mode_names,
     )
     best = None
-    if method != "rank":
+    if model != "tucker":
         for modes in _centrings(center, search):
             found = best_strength(search, modes, best)
             if best is None or (found is not None and found.trial.error < best.trial.error):
@@ -144,7 +147,7 @@ def choose_model(
             for key in others:
                 del search.set_ups[key]
             best = tune_balance(search, best)
-    if best is None or (method == "auto" and may_be_exact(best, search)):
+    if best is None or (model == "auto" and may_be_exact(best, search)):
         search.set_ups.clear()
         search.watch.expect(math.nan)
         found = best_rank(search, None if center == "auto" else next(_centrings(center, search)))
@@ -158,7 +161,7 @@ def choose_model(
     scalar = entries.values.dtype.type(unit)
     return Choice(
         search.in_data_units(best.trial),
-        tuple(search.in_data_units(trial) for trial in search.path),
+        tuple(search.in_data_units(trial) for trial in search.trials),
         best.xs[0] * unit,
         held,
         best.predicted * scalar,
@@ -216,6 +219,6 @@ def _effects_matter(search: Search) -> bool:
     left = []
     for modes in ((), tuple(range(len(search.entries.shape)))):
         fitted, _, held = prepare(search, fold, modes)
-        inside = fitted.apply(held.indices, held.values)
+        inside = fitted.transform(held.indices, held.values)
         left.append(float(fold.weights @ np.abs(inside) ** 2))
     return left[1] < EFFECTS_SHARE * left[0]

@@ -56,9 +56,9 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
     ones = (1,) * len(kept.shape)
     if not kept.values.any():
         zero = zero_model(kept)
-        predicted = fitted.undo(held.indices, zero.entries(held.indices))
+        predicted = fitted.inverse_transform(held.indices, zero.entries(held.indices))
         squares = squared_errors(search, predicted, 1)
-        trial = Trial("rank", center, math.nan, ones, *summarize(search, squares, 1))
+        trial = Trial("tucker", center, math.nan, ones, *summarize(search, squares, 1))
         return Found(trial, predicted, squares, (zero,))
     problem = Problem(operator, kept.values, ones)
 
@@ -74,9 +74,9 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
                 part.finish(x.as_arrays())
         else:
             x = Tucker.from_arrays(arrays)
-        predicted = fitted.undo(held.indices, where.forward(x))
+        predicted = fitted.inverse_transform(held.indices, where.forward(x))
         squares = squared_errors(search, predicted, 1)
-        trial = Trial("rank", center, math.nan, rank, *summarize(search, squares, 1))
+        trial = Trial("tucker", center, math.nan, rank, *summarize(search, squares, 1))
         search.record(trial, "rank", note)
         return Found(trial, predicted, squares, (x,))
 
@@ -96,7 +96,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
         if better is None or not _gains(better, best):
             break
         best = better
-    for rank in _smaller(search.path, best, kept.shape):
+    for rank in _smaller(search.trials, best, kept.shape):
         if search.is_late:
             break
         found = fit(rank, thosvd(best.xs[0], rank))
@@ -110,7 +110,7 @@ def _gains(found: Found, best: Found) -> bool:
 
 
 def _smaller(
-    path: Sequence[Trial], best: Found, shape: tuple[int, ...]
+    trials: Sequence[Trial], best: Found, shape: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
     """Ranks with fewer parameters that may do as well, the smallest first.
 
@@ -118,7 +118,7 @@ def _smaller(
     its error.
     """
     error = best.trial.error + best.trial.standard_error
-    ranks = {t.rank for t in path if t.method == "rank" and t.error <= error}
+    ranks = {t.rank for t in trials if t.model == "tucker" and t.error <= error}
     x = best.xs[0]
     noise = max(best.trial.error / (x.norm() / math.sqrt(math.prod(shape)) or 1), 1e-6)
     ranks.add(tuple(max(1, r) for r in x.multilinear_rank(tol=noise)))

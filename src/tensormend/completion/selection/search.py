@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.completion.journal import Journal
-from tensormend.completion.preprocessing import Fitted, Preprocessing
+from tensormend.completion.preprocessing import FittedPreprocessing, Preprocessing
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Fold, Pattern
 from tensormend.core.algebra import Array
@@ -42,13 +42,13 @@ class SetUp:
     """
 
     problem: Problem | None
-    fitted: Fitted
+    fitted: FittedPreprocessing
     held: Observations
     where: Operator
 
     def predict(self, x: Tucker) -> Array:
         """Return what a fit says about the held-out entries, in the units of the data."""
-        return self.fitted.undo(self.held.indices, self.where.forward(x))
+        return self.fitted.inverse_transform(self.held.indices, self.where.forward(x))
 
 
 @dataclass
@@ -64,7 +64,8 @@ class Search:
     watch: Watch
     journal: Journal
     unit: float = 1.0
-    path: list[Trial] = field(default_factory=list)
+    mode_names: tuple[str, ...] = ()
+    trials: list[Trial] = field(default_factory=list)
     set_ups: dict[Any, SetUp] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -81,7 +82,7 @@ class Search:
 
     def record(self, trial: Trial, stage: str, note: str) -> None:
         """Add a trial to the path, and tell of it."""
-        self.path.append(trial)
+        self.trials.append(trial)
         self.watch.judge(self.in_data_units(trial), stage, note)
 
     def looks_on(self, stage: str, note: str) -> Callback:
@@ -89,9 +90,10 @@ class Search:
         return lambda now: self.watch.tell(stage, now.record, note) or self.is_late
 
     def in_data_units(self, trial: Trial) -> Trial:
-        """Return a trial with its errors in the units of the data."""
+        """Return a trial with its errors in the units of the data, and the names of the modes."""
         error, spread = self.unit * trial.error, self.unit * trial.standard_error
-        return replace(trial, error=error, standard_error=spread)
+        names = self.mode_names
+        return replace(trial, error=error, standard_error=spread, mode_names=names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +113,12 @@ class Found:
 
 def prepare(
     search: Search, fold: Fold, center: tuple[int, ...] | None
-) -> tuple[Fitted, Observations, Observations]:
+) -> tuple[FittedPreprocessing, Observations, Observations]:
     """Fit means to the entries that are kept; return them prepared, and those held out."""
     kept = search.entries.subset(fold.kept(len(search.entries)))
     modes = False if center is None else center
     fitted = replace(search.preprocessing, center=modes).fit(kept.indices, kept.values, kept.shape)
-    prepared = replace(kept, values=fitted.apply(kept.indices, kept.values))
+    prepared = replace(kept, values=fitted.transform(kept.indices, kept.values))
     return fitted, prepared, search.entries.subset(fold.held)
 
 

@@ -72,7 +72,7 @@ def best_strength(
         strength, rank = runs[0].strengths[stage], runs[0].ranks[stage]
         error = squared_errors(search, predicted, len(runs))
         rmse, standard_error = summarize(search, error, len(runs))
-        trials.append(Trial("shrink", center, strength, rank, rmse, standard_error))
+        trials.append(Trial("shrinkage", center, strength, rank, rmse, standard_error))
         squares.append(error)
         predictions.append(predicted)
         search.record(trials[-1], "search", f"strength {strength:.2g}")
@@ -101,14 +101,14 @@ def tune_balance(search: Search, found: Found) -> Found:
         for factor in (0.5, 2.0):
             is_better = True
             while is_better and not search.is_late:
-                balance = list(best.trial.balance or ())
+                balance = list(best.trial.mode_weights or ())
                 balance[k] *= factor
                 if not 1 / MAX_BALANCE <= balance[k] <= MAX_BALANCE:
                     break
                 new = _fit_balance(search, best, tuple(balance))
                 is_better = new.trial.error < BALANCE_GAIN * best.trial.error
                 best = new if is_better else best
-            if best.trial.balance and best.trial.balance[k] != 1:
+            if best.trial.mode_weights and best.trial.mode_weights[k] != 1:
                 break  # what is worth halving is not worth doubling
     return best if best.trial.error < start.error else found
 
@@ -129,7 +129,7 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     everything = np.concatenate(predicted)
     squares = squared_errors(search, everything, len(xs))
     rmse, standard_error = summarize(search, squares, len(xs))
-    trial = Trial("shrink", center, strength, xs[0].rank, rmse, standard_error, balance)
+    trial = Trial("shrinkage", center, strength, xs[0].rank, rmse, standard_error, balance)
     search.record(trial, "balance", note)
     return Found(trial, everything, squares, tuple(xs))
 

@@ -10,37 +10,70 @@ from typing import Literal
 
 from tensormend.recovery.result import IterationRecord
 
-__all__ = ["Moment", "Trial", "Watch"]
+__all__ = ["CompletionProgress", "Trial", "Watch"]
 
 NEARLY_DONE = 0.99  # the most that is said to be done before the end
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One model that was tried.
+    """One model that was compared on held-out entries; ``str(trial)`` describes it.
 
     Attributes
     ----------
-    method : ``"shrink"``, or ``"rank"`` for one of fixed rank
-    center : modes whose slices have effects; ``()`` for the grand mean alone, ``None`` for nothing
-    strength : of the shrinkage; NaN for a fixed rank
-    rank : number of directions per mode
-    error : held-out RMSE in the units of the data
-    standard_error : of ``error``, fibres held out as a whole counting once
-    balance : factors on the strength, one per mode; ``None`` where all are 1
+    model : {"shrinkage", "tucker"}
+        Shrinkage of the singular values of all unfoldings, or a Tucker tensor of fixed rank.
+    center : tuple of int or None
+        Modes whose slices have effects; ``()`` for the grand mean alone, ``None`` for no centring.
+    strength : float
+        Strength of the shrinkage; NaN for a fixed rank.
+    rank : tuple of int
+        Multilinear rank of the fit.
+    error : float
+        Held-out root mean square error, in the units of the data.
+    standard_error : float
+        Standard error of ``error``; a fibre that was held out as a whole counts as one cluster.
+    mode_weights : tuple of float or None
+        Factors on the strength, one per mode; ``None`` if all are 1.
+    mode_names : tuple of str
+        What the modes are called in the description.
     """
 
-    method: Literal["shrink", "rank"]
+    model: Literal["shrinkage", "tucker"]
     center: tuple[int, ...] | None
     strength: float
     rank: tuple[int, ...]
     error: float
     standard_error: float
-    balance: tuple[float, ...] | None = None
+    mode_weights: tuple[float, ...] | None = None
+    mode_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self._settings()}, held-out error {self.error:.3g} ± {self.standard_error:.2g}"
+
+    def _settings(self) -> str:
+        if self.model == "tucker":
+            return f"Tucker model of rank {self.rank}, {self._centring()}"
+        text = f"shrinkage of strength {self.strength:.2g}"
+        for k, factor in enumerate(self.mode_weights or ()):
+            if factor != 1:
+                more = "stronger" if factor > 1 else "weaker"
+                text += f", {more} in {self._name(k)} (x{factor:g})"
+        return f"{text}, {self._centring()}"
+
+    def _centring(self) -> str:
+        if self.center is None:
+            return "no centring"
+        effects = "".join(f" and effects of {self._name(k)}" for k in self.center[:1])
+        effects += "".join(f", {self._name(k)}" for k in self.center[1:])
+        return f"the grand mean{effects} subtracted"
+
+    def _name(self, mode: int) -> str:
+        return self.mode_names[mode] if self.mode_names else f"mode {mode}"
 
 
 @dataclass(frozen=True)
-class Moment:
+class CompletionProgress:
     """What ``progress`` of `complete` is shown, after every iteration and every trial.
 
     Attributes
@@ -70,12 +103,12 @@ class Moment:
 class Watch:
     """Tells a callback how far things are; a true answer ends them."""
 
-    progress: Callable[[Moment], bool | None] | None = None
+    progress: Callable[[CompletionProgress], bool | None] | None = None
     n_iter: int = 0
     expected: float = math.nan
     started: float = field(default_factory=time.perf_counter)
     is_stopped: bool = False
-    last: Moment | None = None
+    last: CompletionProgress | None = None
 
     def expect(self, n_iterations: float) -> None:
         """Say how many more iterations there may be."""
@@ -99,7 +132,7 @@ class Watch:
             validation_error = self.last.validation_error if self.last and is_same else math.nan
         share = min(self.n_iter / self.expected, NEARLY_DONE) if self.expected else math.nan
         seconds = time.perf_counter() - self.started
-        self.last = Moment(
+        self.last = CompletionProgress(
             stage, self.n_iter, record.residual, validation_error, share, seconds, note
         )
         return self._show(self.last)
@@ -110,9 +143,11 @@ class Watch:
         error = self.last.validation_error if self.last else math.nan
         share = self.last.share if self.last else math.nan
         seconds = time.perf_counter() - self.started
-        self._show(Moment(stage, self.n_iter, residual, error, share, seconds, note, trial))
+        self._show(
+            CompletionProgress(stage, self.n_iter, residual, error, share, seconds, note, trial)
+        )
 
-    def _show(self, moment: Moment) -> bool:
+    def _show(self, moment: CompletionProgress) -> bool:
         if self.progress is not None and self.progress(moment):
             self.is_stopped = True
         return self.is_stopped

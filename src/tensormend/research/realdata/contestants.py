@@ -63,8 +63,8 @@ class Answer:
 def run_ours(task: Task) -> Answer:
     """Complete with nothing but the data."""
     result = tm.complete(task.data, rng=0)
-    settings = {"model": result.notes[0], "expected": result.trust.rmse}
-    return Answer(result.model, settings, n_iter=result.n_iter, converged=result.success)
+    settings = {"model": str(result.best_trial), "expected": result.trust.rmse}
+    return Answer(result.fitted_values(), settings, n_iter=result.n_iter, converged=result.success)
 
 
 def run_function(path: str) -> Callable[[Task], Answer]:
