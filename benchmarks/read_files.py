@@ -29,7 +29,7 @@ LINE_BYTES = 33  # of an entry of this shape, with 17 digits of its value
 def make_entries(n_bytes: float) -> TensorData:
     indices = tm.simulate.sample_indices(SHAPE, n_bytes / LINE_BYTES / np.prod(SHAPE), rng=0)
     values = np.random.default_rng(1).normal(size=len(indices))
-    return TensorData(values, indices=np.asarray(indices), sizes=SHAPE)
+    return TensorData(values, indices=np.asarray(indices), shape=SHAPE)
 
 
 def write_csv(path: Path, data: TensorData) -> None:

@@ -88,24 +88,24 @@ def make_tensor() -> TensorData:
     values[rng.random(values.shape) < 0.3] = np.nan
     return TensorData(
         values,
-        names=("town", "day", "level"),
-        labels=(np.array(["Åre", "Bonn", "Čáslav", "Đà Lạt", "x y"]), None, np.arange(7) * 0.5),
+        dims=("town", "day", "level"),
+        coords=(np.array(["Åre", "Bonn", "Čáslav", "Đà Lạt", "x y"]), None, np.arange(7) * 0.5),
         name="flux",
-        attributes={"units": "K", "offset": 2.5, "range": np.array([0, 9])},
+        attrs={"units": "K", "offset": 2.5, "range": np.array([0, 9])},
     )
 
 
 def make_entries() -> TensorData:
     """Return the known entries alone, where the last slice of a mode has none."""
     places, values = make_tensor().entries()
-    return TensorData(values, indices=places, sizes=(5, 6, 8))
+    return TensorData(values, indices=places, shape=(5, 6, 8))
 
 
 def make_table() -> TensorData:
     """Return a tensor with labels of all kinds that a table has, sorted."""
     towns = np.sort(["Åre", "Bonn", "Čáslav", 'a "b", c;\td', "x y"])
     days = np.arange("2024-02-27", "2024-03-04", dtype="M8[D]")
-    return replace(make_tensor(), labels=(towns, days, np.arange(-3, 4)), attributes={})
+    return replace(make_tensor(), coords=(towns, days, np.arange(-3, 4)), attrs={})
 
 
 def make_photo() -> TensorData:
@@ -114,8 +114,8 @@ def make_photo() -> TensorData:
     shades = [50 + 3 * y + 4 * x + 40 * np.sin(y / 5 + channel) for channel in range(3)]
     return TensorData(
         np.stack(shades, axis=-1).astype(np.uint8),
-        names=("row", "column", "channel"),
-        labels=(None, None, np.array(["red", "green", "blue"])),
+        dims=("row", "column", "channel"),
+        coords=(None, None, np.array(["red", "green", "blue"])),
     )
 
 
@@ -124,8 +124,8 @@ def make_film() -> TensorData:
     photo = make_photo()
     return TensorData(
         np.stack([photo.values + np.uint8(9 * frame) for frame in range(4)]),
-        names=("frame", *photo.names),
-        labels=(np.arange(4.0), *photo.labels),
+        dims=("frame", *photo.dims),
+        coords=(np.arange(4.0), *photo.coords),
     )
 
 
@@ -143,13 +143,13 @@ def make_image() -> TensorData:
 def make_stack() -> TensorData:
     """Return pages in colours with holes."""
     film = make_film()
-    return clear(replace(film, names=("page", *film.names[1:]), labels=(None, *film.labels[1:])))
+    return clear(replace(film, dims=("page", *film.dims[1:]), coords=(None, *film.coords[1:])))
 
 
 def make_animation() -> TensorData:
     """Return grey frames with clear pixels; 256 colours would not be enough for others."""
     film = make_film()
-    grey = TensorData(film.values[..., 0], names=film.names[:-1], labels=film.labels[:-1])
+    grey = TensorData(film.values[..., 0], dims=film.dims[:-1], coords=film.coords[:-1])
     return grey.hide(np.random.default_rng(0).random(grey.shape) < 0.1)
 
 

@@ -163,7 +163,7 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     real = tm.complete
 
     def spy(data: Any, rank: Any, **settings: Any) -> Any:
-        seen.update(settings, rank=rank, n_known=data.n_known)
+        seen.update(settings, rank=rank, n_observed=data.n_observed)
         return real(data, 2, rng=0)
 
     monkeypatch.setattr(tm, "complete", spy)
@@ -176,7 +176,7 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         "--threads 1 --seed 4 --observed observed.npy --na-value 0.5"
     )
     assert run(*line.split()) == 0
-    assert seen.pop("n_known") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
+    assert seen.pop("n_observed") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
     assert callable(seen.pop("progress"))
     assert seen == {
         "checkpoint": None,
@@ -393,7 +393,7 @@ def test_what_a_format_cannot_hold_is_refused_before_the_work(
 ) -> None:
     values = np.ones(shape)
     values[0, 0] = np.nan
-    data = tm.TensorData(values, details=details)
+    data = tm.TensorData(values, encoding=details)
     np.save("in.npy", values)
     monkeypatch.setattr(tm, "load", lambda *_, **__: data)
     monkeypatch.setattr(tm, "complete", never)
@@ -470,7 +470,7 @@ def test_a_tensor_too_large_to_write_out_still_has_a_model(capsys: Captured) -> 
     shape = (1000, 1000, 1000)
     truth = tm.simulate.random_tucker(shape, 1, rng=0)
     places = tm.simulate.sample_indices(shape, 20_000, rng=1)
-    tm.save("huge.npz", tm.TensorData(truth.entries(places), indices=places, sizes=shape))
+    tm.save("huge.npz", tm.TensorData(truth.entries(places), indices=places, shape=shape))
     call = ["complete", "huge.npz", "--rank", "1", "--max-iter", "3", "--quiet"]
     assert main([*call, "-o", "a.npy"]) == 4
     assert "use --save-model FILE.npz instead of -o" in capsys.readouterr().err
@@ -722,7 +722,7 @@ def test_inspect_says_what_is_there(capsys: Captured) -> None:
 def test_inspect_names_slices_without_data(capsys: Captured) -> None:
     data = np.random.default_rng(0).random((6, 7, 8))
     data[:, 2] = np.nan
-    tm.save("a.npz", tm.TensorData(data, names=("city", "year", "month")))
+    tm.save("a.npz", tm.TensorData(data, dims=("city", "year", "month")))
     assert main(["inspect", "a.npz", "--seconds", "0"]) == 0
     out = capsys.readouterr().out
     assert "year: 7 slices" in out

@@ -433,7 +433,7 @@ def test_the_choice_is_told_by_the_names_of_modes() -> None:
     x = decaying((14, 15, 10)) + 0.1 * np.random.default_rng(0).standard_normal((14, 15, 10))
     known = np.random.default_rng(1).random((14, 15, 1)) < 0.5
     data = np.where(known, x, np.nan)
-    named = tm.complete(tm.TensorData(data, names=("city", "day", "hour")), center=[0], rng=0)
+    named = tm.complete(tm.TensorData(data, dims=("city", "day", "hour")), center=[0], rng=0)
     assert any(note.endswith("held out by fibres along mode 'hour'") for note in named.notes)
     assert "the grand mean and effects of mode 'city' subtracted" in str(named.best_trial)
     plain = tm.complete(tm.TensorData(data), center=[0], rng=0)

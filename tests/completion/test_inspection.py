@@ -55,7 +55,7 @@ def test_values_modes_and_holes_are_described() -> None:
     data[7] = np.nan
     labels = np.array([f"city {k}" for k in range(20)])
     names = ("place", "day", "hour")
-    loaded = tm.TensorData(data, names=names, labels=(labels, None, None))
+    loaded = tm.TensorData(data, dims=names, coords=(labels, None, None))
     found = tm.inspect(loaded, seconds=0)
     place, day, _ = found.modes
     assert (place.name, place.size, place.n_unseen, place.unseen) == ("place", 20, 1, "city 7")

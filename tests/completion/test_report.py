@@ -163,9 +163,9 @@ def test_long_modes_with_labels_and_hardly_an_entry() -> None:
     data = tm.TensorData(
         rng.standard_normal(5000),
         indices,
-        sizes=shape,
-        labels=(np.array([f"customer {k}" * 9 for k in range(shape[0])]), None, None),
-        names=("customer" * 1000, "product", "kind"),
+        shape=shape,
+        coords=(np.array([f"customer {k}" * 9 for k in range(shape[0])]), None, None),
+        dims=("customer" * 1000, "product", "kind"),
     )
     with pytest.warns(DataWarning):
         result = tm.complete(data, rank=1, max_iter=2, rng=0)
@@ -198,7 +198,7 @@ def test_complex_numbers_are_shown_by_magnitude() -> None:
 
 
 def shown(names: tuple[str, ...], shape: tuple[int, ...], labels: Any = ()) -> tuple[Any, Any]:
-    data = tm.TensorData(holed(shape, 0.9), names=names, labels=labels)
+    data = tm.TensorData(holed(shape, 0.9), dims=names, coords=labels)
     views = read_views(render_report(tm.complete(data, rank=1, rng=0)))
     return tuple(
         [mode["name"] for mode in view["modes"][view["sliders"] :]] for view in views.values()
@@ -220,11 +220,11 @@ def test_space_time_and_colour_are_recognized() -> None:
 def test_latitudes_grow_upwards() -> None:
     data = tm.TensorData(
         holed((6, 5, 4), 0.9),
-        names=("lat", "lon", "level"),
-        labels=(np.linspace(40.0, 60.0, 6), np.linspace(0.0, 10.0, 5), None),
+        dims=("lat", "lon", "level"),
+        coords=(np.linspace(40.0, 60.0, 6), np.linspace(0.0, 10.0, 5), None),
     )
     assert 'data-up="up"' in render_report(tm.complete(data, rank=1, rng=0))
-    fallen = replace(data, labels=(np.linspace(60.0, 40.0, 6), *data.labels[1:]))
+    fallen = replace(data, coords=(np.linspace(60.0, 40.0, 6), *data.coords[1:]))
     assert 'data-up="down"' in render_report(tm.complete(fallen, rank=1, rng=0))
 
 
@@ -255,7 +255,7 @@ def test_unseen_slices_are_named() -> None:
     values = holed((20, 9, 8), 0.6)
     values[3] = values[14] = np.nan
     cities = np.array(list("abcdefghijklmnopqrst"))
-    data = tm.TensorData(values, names=("city", "b", "c"), labels=(cities, None, None))
+    data = tm.TensorData(values, dims=("city", "b", "c"), coords=(cities, None, None))
     with pytest.warns(DataWarning):
         result = tm.complete(data, rank=1, rng=0)
     page = render_report(result)
@@ -270,10 +270,10 @@ def test_hostile_names_are_texts() -> None:
     labels = np.array([f"{HOSTILE}{k}" for k in range(6)], dtype=object)
     data = tm.TensorData(
         holed((6, 5, 4), 0.9),
-        names=(HOSTILE, "<b>", "${x}"),
-        labels=(labels, None, None),
+        dims=(HOSTILE, "<b>", "${x}"),
+        coords=(labels, None, None),
         name=HOSTILE,
-        attributes={HOSTILE: HOSTILE, "units": "<K>"},
+        attrs={HOSTILE: HOSTILE, "units": "<K>"},
     )
     result = tm.complete(data, rank=1, rng=0)
     result = replace(result, notes=(HOSTILE,), message=HOSTILE)

@@ -33,8 +33,8 @@ def make_video() -> tm.Completion:
     truth = tm.simulate.random_tucker((12, 14, 18, 3), 2, rng=0).todense()
     data = tm.TensorData(
         np.where(rng.random(truth.shape) < 0.5, truth, np.nan),
-        names=("frame", "y", "x", "channel"),
-        labels=(np.datetime64("2020-01-01") + np.arange(12), None, None, np.array(list("rgb"))),
+        dims=("frame", "y", "x", "channel"),
+        coords=(np.datetime64("2020-01-01") + np.arange(12), None, None, np.array(list("rgb"))),
         name="a </script> video with a long name " * 3,
     )
     return tm.complete(data, rank=2, holdout=0.1, rng=0)

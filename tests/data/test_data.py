@@ -21,26 +21,26 @@ from tensormend.errors import (
 
 def test_labels_of_any_kind_are_kept_as_numbers_dates_or_text() -> None:
     labels = np.array(["a", b"b", None], dtype=object)
-    data = TensorData(np.ones((2, 3)), labels=(None, labels))
-    assert data.labels[1] is not None
-    assert data.labels[1].tolist() == ["a", "b", "None"]
-    assert data.labels[1].dtype.kind == "U"
+    data = TensorData(np.ones((2, 3)), coords=(None, labels))
+    assert data.coords[1] is not None
+    assert data.coords[1].tolist() == ["a", "b", "None"]
+    assert data.coords[1].dtype.kind == "U"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"values": np.array([["a", "b"]])}, "must be numbers"),
-        ({"values": np.ones((2, 3)), "names": ("a",)}, "one for each of the 2 modes"),
-        ({"values": np.ones((2, 3)), "labels": (None,)}, "one for each of the 2 modes"),
-        ({"values": np.ones((2, 3)), "labels": (None, np.ones(2))}, "each of its 3 places"),
-        ({"values": np.ones((2, 3)), "known": np.ones((2, 3))}, "known must be a boolean"),
-        ({"values": np.ones((2, 3)), "known": np.ones(6, bool)}, "known must be a boolean"),
-        ({"values": np.ones(2), "indices": np.zeros((2, 2), int)}, "go together"),
-        ({"values": np.ones((2, 3)), "sizes": (2, 3)}, "go together"),
-        ({"values": np.ones(2), "indices": np.zeros((3, 2), int), "sizes": (2, 2)}, "a row for"),
-        ({"values": np.ones(1), "indices": np.array([[0, 2]]), "sizes": (2, 2)}, "between 0 and 1"),
-        ({"values": np.ones(1), "indices": np.array([[0, -1]]), "sizes": (2, 2)}, "between 0"),
+        ({"values": np.ones((2, 3)), "dims": ("a",)}, "one for each of the 2 modes"),
+        ({"values": np.ones((2, 3)), "coords": (None,)}, "one for each of the 2 modes"),
+        ({"values": np.ones((2, 3)), "coords": (None, np.ones(2))}, "each of its 3 indices"),
+        ({"values": np.ones((2, 3)), "observed": np.ones((2, 3))}, "observed must be a boolean"),
+        ({"values": np.ones((2, 3)), "observed": np.ones(6, bool)}, "observed must be a boolean"),
+        ({"values": np.ones(2), "indices": np.zeros((2, 2), int)}, "give shape="),
+        ({"values": np.ones((2, 3)), "shape": (2, 4)}, "must be that of the values"),
+        ({"values": np.ones(2), "indices": np.zeros((3, 2), int), "shape": (2, 2)}, "a row for"),
+        ({"values": np.ones(1), "indices": np.array([[0, 2]]), "shape": (2, 2)}, "between 0 and 1"),
+        ({"values": np.ones(1), "indices": np.array([[0, -1]]), "shape": (2, 2)}, "between 0"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(arguments: Any, message: str) -> None:
@@ -51,17 +51,17 @@ def test_what_does_not_fit_together_is_refused(arguments: Any, message: str) -> 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
 def test_nan_is_unknown_also_where_a_mask_shows_it() -> None:
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
-    data = TensorData(values, known=np.array([[True, True], [True, False]]))
-    assert data.n_known == 2
+    data = TensorData(values, observed=np.array([[True, True], [True, False]]))
+    assert data.n_observed == 2
     assert len(data.entries()[1]) == 2
-    assert data.hide(values == 3).n_known == 1
+    assert data.hide(values == 3).n_observed == 1
     assert tm.complete(data, rank=1, max_iter=1).known.values.tolist() == [1, 3]
 
 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
 def test_a_label_is_not_cut_to_fit() -> None:
     labels = (np.array(["ab", "cd"]), np.array([1, 2]), DAYS)
-    data = TensorData(np.arange(12.0).reshape(2, 2, 3) + 1, names=("a", "b", "c"), labels=labels)
+    data = TensorData(np.arange(12.0).reshape(2, 2, 3) + 1, dims=("a", "b", "c"), coords=labels)
     result = tm.complete(data, rank=1, max_iter=1)
     assert result.sel(a="cd", b=2, c="2020-02-29").values == 11
     wrong: Any
@@ -80,16 +80,16 @@ def test_integers_with_holes_become_numbers_with_nan() -> None:
 
 
 def test_it_is_described_in_one_line() -> None:
-    data = TensorData(np.ones((2, 5)), names=("row", "band"), name="radiance")
-    assert repr(data) == "TensorData(radiance: row 2 x band 5, float64, 100% known)"
+    data = TensorData(np.ones((2, 5)), dims=("row", "band"), name="radiance")
+    assert repr(data) == "TensorData(radiance: row 2 x band 5, float64, 100% observed)"
     hidden = np.zeros((2, 5), bool)
     hidden[0, :3] = True
-    assert repr(data.hide(hidden)) == "TensorData(radiance: row 2 x band 5, float64, 70% known)"
-    sparse = TensorData(np.ones(1, "f4"), indices=np.zeros((1, 2), int), sizes=(20, 30))
-    assert repr(sparse) == "TensorData(20 x 30, float32, 0.17% known)"
+    assert repr(data.hide(hidden)) == "TensorData(radiance: row 2 x band 5, float64, 70% observed)"
+    sparse = TensorData(np.ones(1, "f4"), indices=np.zeros((1, 2), int), shape=(20, 30))
+    assert repr(sparse) == "TensorData(20 x 30, float32, 0.17% observed)"
     almost = np.ones((1000, 1))
     almost[0] = np.nan
-    assert repr(TensorData(almost)) == "TensorData(1000 x 1, float64, over 99% known)"
+    assert repr(TensorData(almost)) == "TensorData(1000 x 1, float64, over 99% observed)"
 
 
 # values that stand for unknown, and masks
@@ -97,11 +97,11 @@ def test_it_is_described_in_one_line() -> None:
 
 def test_missing_values(path: Places) -> None:
     tm.save(path(".npy"), VALUES.astype(np.uint8))
-    assert tm.load(path(".npy"), na_value=3).n_known == 23
-    assert tm.load(path(".npy"), na_value=-9).n_known == 24
-    assert tm.load(path(".npy"), na_value=np.nan).n_known == 24
+    assert tm.load(path(".npy"), na_value=3).n_observed == 23
+    assert tm.load(path(".npy"), na_value=-9).n_observed == 24
+    assert tm.load(path(".npy"), na_value=np.nan).n_observed == 24
     tm.save(path(".npy"), np.array([[1e20, 1]], dtype=np.float32), overwrite=True)
-    assert tm.load(path(".npy"), na_value=1e20).n_known == 1
+    assert tm.load(path(".npy"), na_value=1e20).n_observed == 1
     tm.save(path(".npy"), np.zeros((2, 2)), overwrite=True)
     with pytest.raises(FileError, match=r"other than the missing value 0"):
         tm.load(path(".npy"), na_value=0)
@@ -114,10 +114,10 @@ def test_masks(path: Places) -> None:
     tm.save(path(".npy"), VALUES)
     shown = VALUES % 2 == 0
     np.savez(path(".npz"), mask=shown)
-    assert tm.load(path(".npy"), observed=path(".npz")).n_known == 12
+    assert tm.load(path(".npy"), observed=path(".npz")).n_observed == 12
     tm.save(path(".h5"), np.array([[1.0, 0, np.nan], [2, 0, 0]]))
     by_rows = tm.load(path(".npy"), observed=path(".h5"))
-    np.testing.assert_array_equal(by_rows.known[..., 3], [[1, 0, 0], [1, 0, 0]])  # type: ignore[index]
+    np.testing.assert_array_equal(by_rows.observed[..., 3], [[1, 0, 0], [1, 0, 0]])  # type: ignore[index]
     tm.save(path(".nii"), np.zeros((2, 3, 4), np.uint8))
     with pytest.raises(FileError, match=r"observed entry that .*a.nii shows, found none"):
         tm.load(path(".npy"), observed=path(".nii"))
@@ -128,40 +128,40 @@ def test_masks(path: Places) -> None:
 
 def test_a_mask_with_other_labels_is_refused(path: Places) -> None:
     labels = (np.array(["a", "b"]), np.array([1, 2]))
-    tm.save(path(".npz"), TensorData(np.ones((2, 2)), labels=labels))
-    tm.save(path(".h5"), TensorData(np.ones((2, 2)), labels=(labels[0][::-1], None)))
+    tm.save(path(".npz"), TensorData(np.ones((2, 2)), coords=labels))
+    tm.save(path(".h5"), TensorData(np.ones((2, 2)), coords=(labels[0][::-1], None)))
     with pytest.raises(FileError, match=r"must have the labels of the data in mode 'mode 0'"):
         tm.load(path(".npz"), observed=path(".h5"))
 
 
 def test_sparse_data_and_sparse_masks(path: Places) -> None:
     places = np.array([[0, 1, 2], [1, 2, 3], [1, 0, 0]])
-    data = TensorData(np.array([5.0, 7.0, -9.0]), indices=places, sizes=(2, 3, 4))
+    data = TensorData(np.array([5.0, 7.0, -9.0]), indices=places, shape=(2, 3, 4))
     sparse = there_and_back(path(".npz"), data)
     assert sparse.is_sparse
     assert sparse.shape == (2, 3, 4)
-    assert tm.load(path(".npz"), na_value=-9).n_known == 2
+    assert tm.load(path(".npz"), na_value=-9).n_observed == 2
     dense = there_and_back(path(".npy"), data)  # as a whole array
-    assert dense.n_known == 3
+    assert dense.n_observed == 3
     np.testing.assert_array_equal(dense.dense(), data.dense())
     tm.save(path(".h5"), VALUES != 6)
-    assert tm.load(path(".npz"), observed=path(".h5")).n_known == 2  # 6 is at the first place
-    assert tm.load(path(".npy"), observed=path(".npz")).n_known == 3
-    other = TensorData(np.array([1.0, 0.0]), indices=places[1:], sizes=(2, 3, 4))
+    assert tm.load(path(".npz"), observed=path(".h5")).n_observed == 2  # 6 is at the first place
+    assert tm.load(path(".npy"), observed=path(".npz")).n_observed == 3
+    other = TensorData(np.array([1.0, 0.0]), indices=places[1:], shape=(2, 3, 4))
     tm.save(path(".npz"), other, overwrite=True)
     mask = path(".npz").rename(path(".mask.npz"))
     tm.save(path(".npz"), data)
     assert tm.load(path(".npz"), observed=mask).entries()[0].tolist() == [[1, 2, 3]]
-    tm.save(mask, TensorData(np.zeros(1), indices=places[:1], sizes=(2, 3, 4)), overwrite=True)
+    tm.save(mask, TensorData(np.zeros(1), indices=places[:1], shape=(2, 3, 4)), overwrite=True)
     with pytest.raises(FileError, match=r"that .* shows"):
         tm.load(path(".npz"), observed=mask)
-    tm.save(mask, TensorData(np.ones(1), indices=places[:1], sizes=(2, 3, 5)), overwrite=True)
+    tm.save(mask, TensorData(np.ones(1), indices=places[:1], shape=(2, 3, 5)), overwrite=True)
     with pytest.raises(FileError, match=r"must have the shape of the data"):
         tm.load(path(".npz"), observed=mask)
 
 
 def test_a_whole_array_of_sparse_data_is_guarded(path: Places) -> None:
-    data = TensorData(np.ones(1), indices=np.zeros((1, 3), int), sizes=(10**5, 10**5, 10**5))
+    data = TensorData(np.ones(1), indices=np.zeros((1, 3), int), shape=(10**5, 10**5, 10**5))
     with pytest.raises(MemoryLimitError, match=r"the whole array"):
         tm.save(path(".npy"), data)
     assert not path(".npy").exists()

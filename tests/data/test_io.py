@@ -52,20 +52,20 @@ def test_every_suffix_has_a_case() -> None:
 def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
     case = FILES[suffix]
     data, back = case.make(), tm.load(write(tmp_path, suffix))
-    assert back.n_known == data.n_known
-    assert ("holes" in case.keeps) == (data.n_known < data.dense().size)
+    assert back.n_observed == data.n_observed
+    assert ("holes" in case.keeps) == (data.n_observed < data.dense().size)
     assert_close(back.dense(), data.dense(), case.tol)
     if "name" in case.keeps:
         assert back.name == data.name
     if "names" in case.keeps:
-        assert back.names == data.names
+        assert back.dims == data.dims
     if "labels" in case.keeps:
-        for ours, its in zip(data.labels, back.labels, strict=True):
+        for ours, its in zip(data.coords, back.coords, strict=True):
             np.testing.assert_array_equal(ours, its)
     if "attributes" in case.keeps:
-        assert set(back.attributes) >= set(data.attributes)
-        for key, part in data.attributes.items():
-            np.testing.assert_array_equal(back.attributes[key], part)
+        assert set(back.attrs) >= set(data.attrs)
+        for key, part in data.attrs.items():
+            np.testing.assert_array_equal(back.attrs[key], part)
 
 
 @every_suffix
@@ -74,7 +74,7 @@ def test_what_is_read_is_written_the_same_again(suffix: str, tmp_path: Path) -> 
     tm.save(tmp_path / f"again{suffix}", first)
     second = tm.load(tmp_path / f"again{suffix}")
     assert_close(second.dense(), first.dense(), FILES[suffix].tol)
-    assert (second.names, second.name) == (first.names, first.name)
+    assert (second.dims, second.name) == (first.dims, first.name)
 
 
 @every_suffix
@@ -84,8 +84,8 @@ def test_load_complete_save(suffix: str, tmp_path: Path) -> None:
     result = tm.complete(data, rank=1, max_iter=5)
     tm.save(tmp_path / f"filled{suffix}", result.data)
     back = tm.load(tmp_path / f"filled{suffix}")
-    assert back.n_known == back.dense().size
-    assert (back.names, back.name) == (data.names, data.name)
+    assert back.n_observed == back.dense().size
+    assert (back.dims, back.name) == (data.dims, data.name)
     filled = np.where(np.isnan(data.dense()), np.nan, back.dense())
     assert_close(filled, data.dense(), FILES[suffix].tol)
 
@@ -104,7 +104,7 @@ def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     whole = np.random.default_rng(2).normal(size=data.shape)
     np.save(tmp_path / "whole.npy", whole)
     mask = shown.astype(data.values.dtype)
-    path = write(tmp_path, suffix, TensorData(mask, names=data.names, labels=data.labels))
+    path = write(tmp_path, suffix, TensorData(mask, dims=data.dims, coords=data.coords))
     masked = tm.load(tmp_path / "whole.npy", observed=path)
     np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
 

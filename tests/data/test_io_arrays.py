@@ -65,7 +65,7 @@ def test_types_of_numbers(suffix: str, dtype: str, path: Places) -> None:
     if values.dtype.kind in "fc":
         holed = values.copy()
         holed[0, 1] = np.nan
-        assert there_and_back(path(suffix), holed).n_known == 20
+        assert there_and_back(path(suffix), holed).n_observed == 20
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".nii", *RICH])
@@ -89,16 +89,16 @@ def test_less_than_a_matrix_is_refused(suffix: str, shape: tuple[int, ...], path
 @pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
 def test_dates(suffix: str, unit: str, path: Places) -> None:
     labels = (None, DAYS.astype(f"M8[{unit}]"), None)
-    back = there_and_back(path(suffix), TensorData(VALUES, labels=labels))
-    assert back.labels[1] is not None
-    assert back.labels[1].dtype.kind == "M"
-    np.testing.assert_array_equal(back.labels[1], DAYS)
+    back = there_and_back(path(suffix), TensorData(VALUES, coords=labels))
+    assert back.coords[1] is not None
+    assert back.coords[1].dtype.kind == "M"
+    np.testing.assert_array_equal(back.coords[1], DAYS)
 
 
 def test_dates_become_text_in_matlab(path: Places) -> None:
-    back = there_and_back(path(".mat"), TensorData(VALUES, labels=(None, DAYS, None)))
-    assert back.labels[1] is not None
-    assert back.labels[1].tolist() == ["2020-02-28", "2020-02-29", "2020-03-01"]
+    back = there_and_back(path(".mat"), TensorData(VALUES, coords=(None, DAYS, None)))
+    assert back.coords[1] is not None
+    assert back.coords[1].tolist() == ["2020-02-28", "2020-02-29", "2020-03-01"]
 
 
 def test_units_of_dates() -> None:
@@ -120,14 +120,14 @@ def test_units_of_dates() -> None:
 @pytest.mark.parametrize("suffix", RICH)
 def test_odd_names(suffix: str, path: Places) -> None:
     for name in ("mask", "names", "file", "x_mask", "a b", "Größe", "2", "labels_0", "town"):
-        data = TensorData(VALUES, names=("town", "data", "km/h"), name=name)
-        data = replace(data, labels=(np.array(["a", "b"]), np.arange(3), DAYS[[0, 0, 1, 2]]))
+        data = TensorData(VALUES, dims=("town", "data", "km/h"), name=name)
+        data = replace(data, coords=(np.array(["a", "b"]), np.arange(3), DAYS[[0, 0, 1, 2]]))
         back = there_and_back(path(suffix), data)
         np.testing.assert_array_equal(back.values, VALUES)
-        assert len(set(back.names)) == 3
-        assert back.labels[0] is not None
-        assert back.labels[0].tolist() == ["a", "b"]
-        assert back.n_known == 24
+        assert len(set(back.dims)) == 3
+        assert back.coords[0] is not None
+        assert back.coords[0].tolist() == ["a", "b"]
+        assert back.n_observed == 24
 
 
 @pytest.mark.parametrize("suffix", RICH)
@@ -144,7 +144,7 @@ def test_odd_attributes(suffix: str, path: Places) -> None:
         "empty": "",
         "when": np.datetime64("2020-01-01"),
     }
-    back = there_and_back(path(suffix), TensorData(VALUES, attributes=attributes)).attributes
+    back = there_and_back(path(suffix), TensorData(VALUES, attrs=attributes)).attrs
     assert list(back["list"]) == ["a", "ü"]
     assert back["bytes"] == "abc"
     assert back["number"] == 2
@@ -165,10 +165,10 @@ def test_from_one_format_to_another(first: str, second: str, path: Places) -> No
     data = there_and_back(path(first), make_tensor())
     back = there_and_back(path(f".2{second}"), data)
     np.testing.assert_array_equal(back.dense(), make_tensor().dense())
-    assert (back.names, back.name) == (data.names, "flux")
-    assert back.labels[0] is not None
-    assert back.labels[0].tolist() == ["Åre", "Bonn", "Čáslav", "Đà Lạt", "x y"]
-    assert back.attributes["units"] == "K"
+    assert (back.dims, back.name) == (data.dims, "flux")
+    assert back.coords[0] is not None
+    assert back.coords[0].tolist() == ["Åre", "Bonn", "Čáslav", "Đà Lạt", "x y"]
+    assert back.attrs["units"] == "K"
 
 
 @pytest.mark.parametrize("suffix", [".nii", *RICH])
@@ -259,21 +259,21 @@ def test_nothing_is_unpickled(path: Places, tmp_path: Path) -> None:
 
 def test_labels_are_never_pickled(path: Places) -> None:
     labels = (np.array([{"a": 1}, None], dtype=object), None, None)
-    back = there_and_back(path(".npz"), TensorData(VALUES, labels=labels))
-    assert back.labels[0] is not None
-    assert back.labels[0].tolist() == ["{'a': 1}", "None"]
+    back = there_and_back(path(".npz"), TensorData(VALUES, coords=labels))
+    assert back.coords[0] is not None
+    assert back.coords[0].tolist() == ["{'a': 1}", "None"]
 
 
 def test_archives(path: Places) -> None:
     where = path(".npz")
     np.savez(where, a=VALUES, b=np.ones((2, 2)), a_mask=VALUES > 3)
-    assert tm.load(where, variable="a").n_known == 20
+    assert tm.load(where, variable="a").n_observed == 20
     with pytest.raises(FileError, match=r"found a \(2 x 3 x 4\), b \(2 x 2\); name one"):
         tm.load(where)
     with pytest.raises(FileError, match=r"must hold the array 'c', found a"):
         tm.load(where, variable="c")
     np.savez(where, a=VALUES, names=np.array(["x", "y"]))
-    with pytest.raises(FileError, match=r"a.npz does not hold a tensor: names and labels must be"):
+    with pytest.raises(FileError, match=r"a.npz does not hold a tensor: dims and coords must be"):
         tm.load(where)
     np.savez(where, a=VALUES, mask=np.ones(3))
     with pytest.raises(FileError, match=r"the array 'mask' of .* must be an array of the shape"):

@@ -54,10 +54,10 @@ def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: Places) -> 
     with pytest.raises(FileError, match=r"found .*speed \(3 x 4 x 2\).*; name one with"):
         tm.load(path(".nc"))
     data = tm.load(path(".nc"), variable="speed")
-    assert data.names == ("time", "lat", "lon")
-    assert data.n_known == 23
-    assert data.attributes["units"] == "m s-1"
-    np.testing.assert_array_equal(data.labels[0], DAYS)
+    assert data.dims == ("time", "lat", "lon")
+    assert data.n_observed == 23
+    assert data.attrs["units"] == "m s-1"
+    np.testing.assert_array_equal(data.coords[0], DAYS)
     result = tm.complete(data, rank=1, max_iter=3)
     tm.save(path(".2.nc"), result.data)
     with xr.open_dataset(path(".2.nc"), engine="h5netcdf") as back:
@@ -79,9 +79,9 @@ def test_a_mask_of_netcdf_is_not_written_again(path: Places) -> None:
     made.speed.attrs["mask"] = "shown"
     made.drop_vars("area").to_netcdf(path(".nc"), engine="h5netcdf")
     data = tm.load(path(".nc"))
-    assert (data.name, data.n_known) == ("speed", 12 - (VALUES[1, 0, 1] % 2 == 0))
+    assert (data.name, data.n_observed) == ("speed", 12 - (VALUES[1, 0, 1] % 2 == 0))
     result = tm.complete(data, rank=1, max_iter=3)
-    assert there_and_back(path(".2.nc"), result.data, variable="speed").n_known == 24
+    assert there_and_back(path(".2.nc"), result.data, variable="speed").n_observed == 24
     made.speed.attrs["mask"] = "gone"
     made.drop_vars("area").to_netcdf(path(".3.nc"), engine="h5netcdf")
     with pytest.raises(FileError, match=r"names the mask 'gone'"):
@@ -110,11 +110,11 @@ def test_calendars_that_numpy_does_not_have(path: Places) -> None:
     made.time.attrs.update(units="days since 2000-01-01", calendar="360_day")
     made.to_netcdf(path(".nc"), engine="h5netcdf")
     data = tm.load(path(".nc"))
-    assert data.labels[0] is not None
-    assert len(data.labels[0]) == 3
+    assert data.coords[0] is not None
+    assert len(data.coords[0]) == 3
     again = there_and_back(path(".2.nc"), data)
-    assert again.labels[0] is not None
-    assert again.labels[0].tolist() == data.labels[0].tolist()
+    assert again.coords[0] is not None
+    assert again.coords[0].tolist() == data.coords[0].tolist()
 
 
 def test_the_rest_of_a_data_set_may_be_too_large(path: Places) -> None:
@@ -151,14 +151,14 @@ def test_sizes_that_netcdf_declares(path: Places) -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_versions_of_zarr(version: int, path: Places) -> None:
-    tm.save(path(".zarr"), replace(make_tensor(), details={"zarr": version}))
+    tm.save(path(".zarr"), replace(make_tensor(), encoding={"zarr": version}))
     assert zarr.open(path(".zarr"), mode="r").metadata.zarr_format == version
     back = there_and_back(path(".2.zarr"), tm.load(path(".zarr")))
-    assert back.details["zarr"] == version
+    assert back.encoding["zarr"] == version
     np.testing.assert_array_equal(back.dense(), make_tensor().dense())
     opened = xr.open_zarr(path(".2.zarr"), consolidated=False)
     assert opened.flux.dims == ("town", "day", "level")
-    assert opened.town.values.tolist() == back.labels[0].tolist()  # type: ignore[union-attr]
+    assert opened.town.values.tolist() == back.coords[0].tolist()  # type: ignore[union-attr]
     np.testing.assert_array_equal(opened.flux, make_tensor().dense())
 
 
@@ -168,19 +168,19 @@ def test_zarr_of_xarray(version: int, path: Places) -> None:
         path(".zarr"), zarr_format=version, consolidated=False
     )
     data = tm.load(path(".zarr"), variable="speed")
-    assert data.n_known == 23
-    np.testing.assert_array_equal(data.labels[0], DAYS)
+    assert data.n_observed == 23
+    np.testing.assert_array_equal(data.coords[0], DAYS)
     np.testing.assert_array_equal(data.dense(), make_dataset().speed)
-    assert data.attributes["units"] == "m s-1"
+    assert data.attrs["units"] == "m s-1"
 
 
 def test_fill_values_of_zarr_2(path: Places) -> None:
     group = zarr.open_group(path(".zarr"), mode="w", zarr_format=2)
     array = group.create_array("x", shape=(2, 3), dtype="i4", fill_value=-9)
     array[0] = [1, -9, 3]
-    assert tm.load(path(".zarr")).n_known == 6
+    assert tm.load(path(".zarr")).n_observed == 6
     array.attrs["_ARRAY_DIMENSIONS"] = ["a", "b"]  # as xarray writes
-    assert tm.load(path(".zarr")).n_known == 2
+    assert tm.load(path(".zarr")).n_observed == 2
 
 
 def test_arrays_of_zarr(path: Places) -> None:
@@ -194,7 +194,7 @@ def test_arrays_of_zarr(path: Places) -> None:
     group.create_array("g/mask", shape=(2, 3), dtype="bool")[...] = [[1, 1, 0], [1, 1, 1]]
     group.create_array("g/v", shape=(3,), dtype="i4")
     data = tm.load(path(".2.zarr"))
-    assert (data.name, data.n_known) == ("g/x", 3)
+    assert (data.name, data.n_observed) == ("g/x", 3)
     with pytest.raises(FileError, match=r"array 'g/v' of .* must be numbers"):
         tm.load(path(".2.zarr"), variable="g/v")
     with pytest.raises(FileError, match=r"must hold the array 'h', found g/mask \(2 x 3\), g/x"):
@@ -252,16 +252,16 @@ def test_headers_of_nifti_are_kept(kind: Any, path: Places) -> None:
     nibabel.save(image, path(".nii.gz"))
     stored = nibabel.load(path(".nii.gz")).get_fdata()
     data = tm.load(path(".nii.gz"), na_value=stored[0, 0, 0, 0])
-    assert data.names == ("x", "y", "z", "time")
+    assert data.dims == ("x", "y", "z", "time")
     np.testing.assert_array_equal(data.values, stored)
-    assert data.n_known < data.values.size
+    assert data.n_observed < data.values.size
     tm.save(path(".2.nii"), tm.complete(data, rank=1, max_iter=3).data)
     back = nibabel.load(path(".2.nii"))
     assert type(back) is kind
     np.testing.assert_array_equal(back.affine, affine)
     assert back.header.get_xyzt_units() == ("mm", "sec")
     assert bytes(back.header["descrip"]).rstrip(b"\0") == b"a head"
-    seen = data.known
+    seen = data.observed
     assert seen is not None
     np.testing.assert_allclose(back.get_fdata()[seen], stored[seen], rtol=1e-6)
 

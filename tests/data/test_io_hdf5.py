@@ -32,9 +32,9 @@ def test_datasets_of_hdf5(path: Places) -> None:
         file["other"] = h5py.ExternalLink("elsewhere.h5", "/x")
         file["empty"] = h5py.Empty("f8")
     data = tm.load(where)
-    assert (data.name, data.n_known) == ("deep/inside", 20)
-    assert tm.load(where, variable="/deep/inside").n_known == 20
-    assert tm.load(where, variable="deep/mask").n_known == 24
+    assert (data.name, data.n_observed) == ("deep/inside", 20)
+    assert tm.load(where, variable="/deep/inside").n_observed == 20
+    assert tm.load(where, variable="deep/mask").n_observed == 24
     with pytest.raises(FileError, match=r"dataset 'deep/words' of .* must be numbers"):
         tm.load(where, variable="deep/words")
     with pytest.raises(FileError, match=r"'deep/vector' of .* shape \(3,\)"):
@@ -74,8 +74,8 @@ def test_missing_values_of_hdf5(path: Places) -> None:
         data.attrs["units"] = np.bytes_("K")
         file["shown"] = np.array([[1, 1, 1], [1, 1, 0]])
     data = tm.load(where, variable="x")
-    assert data.n_known == 24 - 2 - 4
-    assert dict(data.attributes) == {"units": "K"}
+    assert data.n_observed == 24 - 2 - 4
+    assert dict(data.attrs) == {"units": "K"}
     with h5py.File(where, "a") as file:
         file["x"].attrs["mask"] = "gone"
     with pytest.raises(FileError, match=r"names the mask 'gone', which is not there"):
@@ -164,10 +164,10 @@ def test_scales_of_hdf5(path: Places) -> None:
         file["wrong"].make_scale()
         data.dims[1].attach_scale(file["wrong"])
     data = tm.load(where)
-    assert data.names == ("a", "b", "b_1")
-    assert data.labels[1] is None
-    assert data.labels[2] is not None
-    assert data.labels[2].tolist() == [0, 0.5, 1, 1.5]
+    assert data.dims == ("a", "b", "b_1")
+    assert data.coords[1] is None
+    assert data.coords[2] is not None
+    assert data.coords[2].tolist() == [0, 0.5, 1, 1.5]
 
 
 def test_netcdf_read_as_hdf5(path: Places) -> None:
@@ -175,6 +175,6 @@ def test_netcdf_read_as_hdf5(path: Places) -> None:
     made = xr.Dataset({"v": (("x", "t"), np.ones((2, 3)))}, coords=coords)
     made.to_netcdf(path(".h5"), engine="h5netcdf")
     data = tm.load(path(".h5"))
-    assert data.names == ("x", "t")
-    assert data.labels[0] is None
-    np.testing.assert_array_equal(data.labels[1], DAYS)
+    assert data.dims == ("x", "t")
+    assert data.coords[0] is None
+    np.testing.assert_array_equal(data.coords[1], DAYS)

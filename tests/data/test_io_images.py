@@ -42,7 +42,7 @@ def film() -> Array:
 
 
 def labels_of(data: TensorData, mode: int) -> list[Any]:
-    labels = data.labels[mode]
+    labels = data.coords[mode]
     assert labels is not None
     return list(labels.tolist())
 
@@ -56,10 +56,10 @@ def labels_of(data: TensorData, mode: int) -> list[Any]:
 def test_png_round_trip(tmp_path: Path, values: Array) -> None:
     save(tmp_path / "a.png", values)
     data = load(tmp_path / "a.png")
-    assert data.names == ("row", "column", "channel")[: values.ndim]
+    assert data.dims == ("row", "column", "channel")[: values.ndim]
     assert data.values.dtype == values.dtype
     np.testing.assert_array_equal(data.values, values)
-    assert data.known is None
+    assert data.observed is None
     if values.ndim == 3:
         assert labels_of(data, 2) == ["red", "green", "blue"]
 
@@ -68,10 +68,10 @@ def test_written_as_it_was_read(tmp_path: Path) -> None:
     save(tmp_path / "a.png", colour())
     data = load(tmp_path / "a.png")
     moved = np.clip(data.values + np.where(colour() % 2, 0.4, -0.4), 0, 255)
-    filled = TensorData(moved, names=data.names, details=data.details)
+    filled = TensorData(moved, dims=data.dims, encoding=data.encoding)
     save(tmp_path / "b.png", filled)
     np.testing.assert_array_equal(load(tmp_path / "b.png").values, colour())
-    wild = TensorData(np.where(grey() > 100, 1e6, -3.0), details=data.details)
+    wild = TensorData(np.where(grey() > 100, 1e6, -3.0), encoding=data.encoding)
     save(tmp_path / "c.png", wild)
     assert set(np.unique(load(tmp_path / "c.png").values)) == {0, 255}
 
@@ -80,11 +80,11 @@ def test_completed_pictures_are_written(tmp_path: Path) -> None:
     values = np.dstack([grey(), np.where(np.random.default_rng(0).random((32, 40)) < 0.3, 0, 255)])
     pillow.fromarray(values.astype(np.uint8)).save(tmp_path / "a.png")
     data = load(tmp_path / "a.png")
-    assert 0.6 < data.n_known / data.values.size < 0.8
+    assert 0.6 < data.n_observed / data.values.size < 0.8
     result = tm.complete(data, rank=3, rng=0)
     save(tmp_path / "b.png", result.data)
     again = load(tmp_path / "b.png")
-    assert again.n_known == again.values.size
+    assert again.n_observed == again.values.size
     known = values[..., 1] == 255
     np.testing.assert_array_equal(again.values[known], grey()[known])
 
@@ -95,11 +95,11 @@ def test_clear_pixels_are_unknown(tmp_path: Path) -> None:
     pillow.fromarray(np.dstack([colour(), alpha])).save(tmp_path / "a.png")
     data = load(tmp_path / "a.png")
     assert data.shape == (32, 40, 3)
-    assert data.n_known == 27 * 40 * 3
+    assert data.n_observed == 27 * 40 * 3
     save(tmp_path / "b.png", data)  # holes stay holes, and alpha is kept
     again = np.asarray(pillow.open(tmp_path / "b.png"))
     np.testing.assert_array_equal(again[..., 3], alpha)
-    save(tmp_path / "c.png", TensorData(data.values, details=data.details))
+    save(tmp_path / "c.png", TensorData(data.values, encoding=data.encoding))
     filled = np.asarray(pillow.open(tmp_path / "c.png"))
     np.testing.assert_array_equal(filled[..., 3], np.where(alpha == 0, 255, alpha))
 
@@ -118,8 +118,8 @@ def test_modes_of_pillow(tmp_path: Path) -> None:
     assert read(shades.convert("LA")).shape == (32, 40)
     palette = colours.quantize(16)
     holes = np.asarray(palette) == 3
-    assert read(palette, transparency=3).n_known == 3 * (~holes).sum()
-    assert read(shades, transparency=int(grey()[0, 0])).n_known == (grey() != grey()[0, 0]).sum()
+    assert read(palette, transparency=3).n_observed == 3 * (~holes).sum()
+    assert read(shades, transparency=int(grey()[0, 0])).n_observed == (grey() != grey()[0, 0]).sum()
     deep = pillow.fromarray(grey().astype(np.uint16) * 3)
     assert read(deep).values.max() > 255
     colours.convert("CMYK").save(tmp_path / "b.jpg")
@@ -155,7 +155,7 @@ def test_jpeg(tmp_path: Path) -> None:
         assert data.shape == values.shape
         assert np.abs(data.values.astype(int) - values).max() < 8
     with pytest.raises(InputError, match="cannot leave pixels out"):
-        save(tmp_path / "b.jpg", TensorData(grey(), known=grey() > 50))
+        save(tmp_path / "b.jpg", TensorData(grey(), observed=grey() > 50))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_partly_known_pixels_are_refused(tmp_path: Path) -> None:
     known = np.ones((32, 40, 3), bool)
     known[0, 0, 0] = False
     with pytest.raises(InputError, match="some channels unknown"):
-        save(tmp_path / "a.png", TensorData(colour(), known=known))
+        save(tmp_path / "a.png", TensorData(colour(), observed=known))
 
 
 # what else makes pixels unknown
@@ -197,11 +197,11 @@ def test_masks_spread_over_colours_and_frames(tmp_path: Path) -> None:
     mask = grey() > 60
     save(tmp_path / "mask.png", mask)
     data = load(tmp_path / "a.gif", observed=tmp_path / "mask.png")
-    assert data.n_known == 6 * 3 * mask.sum()
+    assert data.n_observed == 6 * 3 * mask.sum()
     np.save(tmp_path / "frames.npy", np.stack([mask] * 6))
-    assert load(tmp_path / "a.gif", observed=tmp_path / "frames.npy").n_known == data.n_known
+    assert load(tmp_path / "a.gif", observed=tmp_path / "frames.npy").n_observed == data.n_observed
     np.save(tmp_path / "colours.npy", np.dstack([mask] * 3))
-    assert load(tmp_path / "a.gif", observed=tmp_path / "colours.npy").n_known == data.n_known
+    assert load(tmp_path / "a.gif", observed=tmp_path / "colours.npy").n_observed == data.n_observed
     np.save(tmp_path / "wrong.npy", mask[:-1])
     with pytest.raises(FileError, match="shape of the data"):
         load(tmp_path / "a.gif", observed=tmp_path / "wrong.npy")
@@ -213,9 +213,9 @@ def test_missing_colour_is_a_whole_pixel(tmp_path: Path) -> None:
     values[:4] = 0
     values[10, 10, 1] = 0
     save(tmp_path / "a.png", values)
-    assert load(tmp_path / "a.png", na_value=0).n_known == 28 * 40 * 3
+    assert load(tmp_path / "a.png", na_value=0).n_observed == 28 * 40 * 3
     save(tmp_path / "b.png", values[..., 1])
-    assert load(tmp_path / "b.png", na_value=0).n_known == 28 * 40 - 1
+    assert load(tmp_path / "b.png", na_value=0).n_observed == 28 * 40 - 1
 
 
 # TIFF
@@ -230,18 +230,18 @@ def test_tiff_round_trip(tmp_path: Path, dtype: str, values: Array) -> None:
     assert data.values.dtype == dtype
     names = {2: "row column", 3: "page row column", 4: "page row column channel"}[values.ndim]
     expected = "row column channel" if values.shape == (32, 40, 3) else names
-    assert " ".join(data.names) == expected
-    filled = TensorData(data.values + 0.25, names=data.names, details=data.details)
+    assert " ".join(data.dims) == expected
+    filled = TensorData(data.values + 0.25, dims=data.dims, encoding=data.encoding)
     save(tmp_path / "b.tif", filled)
     again = load(tmp_path / "b.tif")
     assert again.values.dtype == dtype
-    assert again.names == data.names
+    assert again.dims == data.dims
 
 
 def test_tiff_holes(tmp_path: Path) -> None:
-    save(tmp_path / "a.tif", TensorData(grey(), known=grey() > 60))
+    save(tmp_path / "a.tif", TensorData(grey(), observed=grey() > 60))
     data = load(tmp_path / "a.tif")
-    assert data.n_known == (grey() > 60).sum()
+    assert data.n_observed == (grey() > 60).sum()
     alpha = np.where(grey() > 60, 255, 0).astype(np.uint8)
     tifffile.imwrite(
         tmp_path / "b.tif",
@@ -251,14 +251,14 @@ def test_tiff_holes(tmp_path: Path) -> None:
     )
     data = load(tmp_path / "b.tif")
     assert data.shape == (32, 40, 3)
-    assert data.n_known == 3 * (grey() > 60).sum()
+    assert data.n_observed == 3 * (grey() > 60).sum()
 
 
 def test_tiff_kinds(tmp_path: Path) -> None:
     path = tmp_path / "a.tif"
     stack = np.arange(3 * 2 * 8 * 9, dtype=np.uint16).reshape(3, 2, 8, 9)
     tifffile.imwrite(path, stack, imagej=True, metadata={"axes": "TCYX"})
-    assert load(path).names == ("frame", "channel", "row", "column")
+    assert load(path).dims == ("frame", "channel", "row", "column")
     tifffile.imwrite(path, grey() > 60)
     assert set(np.unique(load(path).values)) == {0, 255}
     tifffile.imwrite(path, grey(), photometric="miniswhite")
@@ -283,12 +283,12 @@ def test_tiff_kinds(tmp_path: Path) -> None:
 def test_gif_round_trip(tmp_path: Path) -> None:
     save(tmp_path / "a.gif", film())
     data = load(tmp_path / "a.gif")
-    assert data.names == ("frame", "row", "column", "channel")
+    assert data.dims == ("frame", "row", "column", "channel")
     assert data.shape == film().shape
     assert np.abs(data.values.astype(int) - film()).mean() < 8
     save(tmp_path / "b.gif", film()[..., 0])
     shades = load(tmp_path / "b.gif")
-    assert shades.names == ("frame", "row", "column")
+    assert shades.dims == ("frame", "row", "column")
     np.testing.assert_array_equal(shades.values, film()[..., 0])  # 256 greys are enough
 
 
@@ -300,8 +300,8 @@ def test_gif_keeps_times(tmp_path: Path) -> None:
     assert labels_of(data, 0) == [0.0, 0.05, 0.15, 0.3, 0.5, 0.75]
     save(tmp_path / "b.gif", data)
     again = load(tmp_path / "b.gif")
-    assert again.details["durations"] == data.details["durations"] == tuple(map(float, times))
-    assert again.details["loop"] == data.details["loop"] == 3
+    assert again.encoding["durations"] == data.encoding["durations"] == tuple(map(float, times))
+    assert again.encoding["loop"] == data.encoding["loop"] == 3
 
 
 def test_cut_gifs_are_refused(tmp_path: Path) -> None:
@@ -318,14 +318,14 @@ def test_gif_holes_beside_all_greys(tmp_path: Path) -> None:
     values = np.arange(256, dtype=np.uint8).reshape(16, 16)
     known = np.ones((1, 16, 16), bool)
     known[0, 3, 3] = False
-    save(tmp_path / "a.gif", TensorData(values[None], known=known))
+    save(tmp_path / "a.gif", TensorData(values[None], observed=known))
     np.testing.assert_array_equal(load(tmp_path / "a.gif").dense()[known], values[None][known])
     twice = np.concatenate([values, values[:1]])[None]  # a hole in place of none of the greys
     known = np.ones(twice.shape, bool)
     known[0, 16, 5] = False
-    save(tmp_path / "b.gif", TensorData(twice, known=known))
+    save(tmp_path / "b.gif", TensorData(twice, observed=known))
     again = load(tmp_path / "b.gif")
-    np.testing.assert_array_equal(again.known, known)
+    np.testing.assert_array_equal(again.observed, known)
     assert np.abs(again.dense() - twice)[known].max() == 1
 
 
@@ -334,11 +334,11 @@ def test_gif_holes(tmp_path: Path) -> None:
     for k in range(6):
         known[k, 3 * k : 3 * k + 4] = False
     values = np.maximum(film(), 1)
-    data = TensorData(values, known=np.repeat(known[..., None], 3, axis=-1))
+    data = TensorData(values, observed=np.repeat(known[..., None], 3, axis=-1))
     save(tmp_path / "a.gif", data)
     again = load(tmp_path / "a.gif")
-    assert again.known is not None
-    np.testing.assert_array_equal(again.known[..., 0], known)
+    assert again.observed is not None
+    np.testing.assert_array_equal(again.observed[..., 0], known)
 
 
 # video
@@ -347,15 +347,15 @@ def test_gif_holes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", VIDEOS)
 def test_video_round_trip(tmp_path: Path, ending: str) -> None:
     pytest.importorskip("av")
-    data = TensorData(film(), details={"rate": "30000/1001", "dtype": "uint8"})
+    data = TensorData(film(), encoding={"rate": "30000/1001", "dtype": "uint8"})
     save(tmp_path / f"a{ending}", data)
     again = load(tmp_path / f"a{ending}")
-    assert again.names == ("frame", "row", "column", "channel")
+    assert again.dims == ("frame", "row", "column", "channel")
     assert again.shape == film().shape
     assert np.abs(again.values.astype(int) - film()).mean() < 6
     assert abs(labels_of(again, 0)[1] - 1001 / 30000) < 1e-3
     if ending != ".mkv":  # whose times are in milliseconds
-        assert again.details["rate"] == "30000/1001"
+        assert again.encoding["rate"] == "30000/1001"
     save(tmp_path / f"b{ending}", TensorData(film()[..., 0]))
     shades = load(tmp_path / f"b{ending}")
     assert shades.shape == (6, 32, 40)
@@ -365,9 +365,9 @@ def test_video_from_animation_keeps_its_rate(tmp_path: Path) -> None:
     pytest.importorskip("av")
     save(tmp_path / "a.gif", film())  # ten frames a second
     save(tmp_path / "b.mp4", load(tmp_path / "a.gif"))
-    assert load(tmp_path / "b.mp4").details["rate"] == "10"
+    assert load(tmp_path / "b.mp4").encoding["rate"] == "10"
     with pytest.raises(InputError, match="cannot leave pixels out"):
-        save(tmp_path / "c.mp4", TensorData(film(), known=film() > 10))
+        save(tmp_path / "c.mp4", TensorData(film(), observed=film() > 10))
 
 
 def test_cut_videos_tell_how_many_frames(tmp_path: Path) -> None:
@@ -441,4 +441,4 @@ def test_tiff_compressions(tmp_path: Path) -> None:
         assert data.shape == film().shape, kind
         assert np.abs(data.values.astype(int) - film()).mean() < (10 if kind == "jpeg" else 1e-9)
         pillow.fromarray(grey()).save(tmp_path / "b.tif", compression=kind)
-        assert load(tmp_path / "b.tif").names == ("row", "column")
+        assert load(tmp_path / "b.tif").dims == ("row", "column")

@@ -58,7 +58,7 @@ def test_classes_of_mat(version: str, dtype: str, path: Places) -> None:
     data = tm.load(path(".mat"), variable="X")
     assert data.values.dtype == dtype
     np.testing.assert_array_equal(data.values, values)
-    assert data.n_known == 18
+    assert data.n_observed == 18
 
 
 def test_big_endian_mat(path: Places) -> None:
@@ -72,14 +72,14 @@ def test_big_endian_mat(path: Places) -> None:
 
 def test_a_version_that_was_read_is_written(path: Places) -> None:
     data = make_tensor()
-    tm.save(path(".mat"), replace(data, details={"matlab73": True}))
+    tm.save(path(".mat"), replace(data, encoding={"matlab73": True}))
     assert path(".mat").read_bytes()[:10] == b"MATLAB 7.3"
     back = there_and_back(path(".2.mat"), tm.load(path(".mat")))
     assert path(".2.mat").read_bytes()[:10] == b"MATLAB 7.3"
     np.testing.assert_array_equal(back.dense(), data.dense())
-    assert back.names == data.names
-    assert back.labels[0].tolist() == data.labels[0].tolist()  # type: ignore[union-attr]
-    tm.save(path(".3.mat"), replace(back, details={}))
+    assert back.dims == data.dims
+    assert back.coords[0].tolist() == data.coords[0].tolist()  # type: ignore[union-attr]
+    tm.save(path(".3.mat"), replace(back, encoding={}))
     assert path(".3.mat").read_bytes()[:10] == b"MATLAB 5.0"
 
 
@@ -192,7 +192,7 @@ def test_rows_of_text_without_a_letter_take_no_memory(path: Places) -> None:
     bad[place : place + 8] = struct.pack("<2i", 2**31 - 1, 0)
     bad[letters - 4 : letters] = struct.pack("<I", 0)
     path(".mat").write_bytes(bad)
-    assert tm.load(path(".mat")).names == ("mode 0", "mode 1", "mode 2")
+    assert tm.load(path(".mat")).dims == ("mode 0", "mode 1", "mode 2")
 
 
 def test_version_7_3_needs_h5py(path: Places, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,11 @@ CITIES = "city,day,load\nOslo,2024-01-02,1\nBergen,2024-01-01,NA\nOslo,2024-01-0
 
 def test_csv_is_read_and_written(tmp_path: Path) -> None:
     data = load(write(tmp_path, CITIES, "a.csv"))
-    assert data.names == ("city", "day")
+    assert data.dims == ("city", "day")
     assert data.name == "load"
     assert data.is_sparse
-    assert data.n_known == 2
-    cities, days = data.labels
+    assert data.n_observed == 2
+    cities, days = data.coords
     assert cities is not None
     assert days is not None
     assert cities.tolist() == ["Bergen", "Oslo"]
@@ -66,8 +66,8 @@ def test_csv_labels_are_told_and_sorted(
     rows = "".join(f"{text},a,{k}\n" for k, text in enumerate(texts))
     path = write(tmp_path, f"x,y,v\n{rows}", "a.csv")
     data = load(path)
-    assert data.labels[0] is not None
-    assert data.labels[0].dtype.kind == kind
+    assert data.coords[0] is not None
+    assert data.coords[0].dtype.kind == kind
     assert data.dense()[:, 0].tolist() == order
     save(tmp_path / "b.csv", data)
     lines = (tmp_path / "b.csv").read_text().splitlines()
@@ -77,8 +77,8 @@ def test_csv_labels_are_told_and_sorted(
 def test_csv_dialects(tmp_path: Path) -> None:
     semicolons = write(tmp_path, '\ufeffa;b;v\n"x;y";1;1,5\n"q ""r""";2;-2\n', "a.csv")
     data = load(semicolons)
-    assert data.labels[0] is not None
-    assert data.labels[0].tolist() == ['q "r"', "x;y"]
+    assert data.coords[0] is not None
+    assert data.coords[0].tolist() == ['q "r"', "x;y"]
     assert sorted(data.values) == [-2, 1.5]
     save(tmp_path / "b.csv", data)
     again = load(tmp_path / "b.csv")
@@ -87,10 +87,10 @@ def test_csv_dialects(tmp_path: Path) -> None:
     tabs = load(write(tmp_path, "a\tb\tv\r\nx,y\t1\t2\r\n\r\nz\t2\t3", "a.tsv"))
     assert tabs.shape == (2, 2)
     lines = load(write(tmp_path, 'a,b,v\n"x\ny",1,2\nz,2,3\n', "c.csv"))
-    assert lines.labels[0] is not None
-    assert lines.labels[0].tolist() == ["x\ny", "z"]
+    assert lines.coords[0] is not None
+    assert lines.coords[0].tolist() == ["x\ny", "z"]
     packed = load(write(tmp_path, gzip.compress(CITIES.encode()), "d.csv.gz"))
-    assert packed.n_known == 2
+    assert packed.n_observed == 2
     save(tmp_path / "e.csv.gz", packed)
     assert load(tmp_path / "e.csv.gz").shape == (2, 2)
 
@@ -98,9 +98,9 @@ def test_csv_dialects(tmp_path: Path) -> None:
 def test_csv_columns_are_chosen(tmp_path: Path) -> None:
     path = write(tmp_path, "v,note,x,y\n1,q,0.5,a\n2,r,1.5,b\n", "a.csv")
     data = load(path, modes=["x", "y"], variable="v")
-    assert data.names == ("x", "y")
-    assert data.labels[0] is not None
-    assert data.labels[0].tolist() == [0.5, 1.5]
+    assert data.dims == ("x", "y")
+    assert data.coords[0] is not None
+    assert data.coords[0].tolist() == [0.5, 1.5]
     save(tmp_path / "b.csv", data)
     assert (tmp_path / "b.csv").read_text().splitlines()[0] == "v,x,y"
     assert "columns of the table" in refusal(path, variable="w")
@@ -142,7 +142,7 @@ def test_csv_faults_far_below_are_found(tmp_path: Path, monkeypatch: pytest.Monk
     rows = [f"{k},a,{k}" for k in range(200)]
     rows[150] = "x150,b,1.5"  # other types than the first block shows
     data = load(write(tmp_path, "x,y,v\n" + "\n".join(rows), "a.csv"))
-    assert data.n_known == 200
+    assert data.n_observed == 200
     rows[170] = "170,a"
     assert "line 172" in refusal(write(tmp_path, "x,y,v\n" + "\n".join(rows), "a.csv"))
 
@@ -154,11 +154,9 @@ def test_csv_bombs_are_refused(tmp_path: Path) -> None:
     long = b"q" * 1000 + b",a,1\n"
     path = write(tmp_path, b"x,y,v\n" + rows + long, "a.csv")
     assert "GiB" in refusal(path, memory_limit=10**6)  # each label would take as much
-    assert load(path).n_known == 2001
+    assert load(path).n_observed == 2001
     with pytest.raises(InputError, match=r"\.tns"):
-        save(
-            tmp_path / "b.csv", TensorData(np.ones(1), np.zeros((1, 2), int), None, (10**6, 10**6))
-        )
+        save(tmp_path / "b.csv", TensorData(np.ones(1), np.zeros((1, 2), int), (10**6, 10**6)))
 
 
 def test_csv_quotes_only_what_needs_it(tmp_path: Path) -> None:
@@ -175,13 +173,13 @@ def test_csv_has_few_digits_and_short_dates(tmp_path: Path) -> None:
     heights = np.array([0.1, 2.5], dtype=np.float32)
     values = np.full((2, 2, 2), 0.1, dtype=np.float32)
     values[1, 1, 1] = np.nan
-    save(tmp_path / "a.csv", TensorData(values, labels=(hours, days, heights)))
+    save(tmp_path / "a.csv", TensorData(values, coords=(hours, days, heights)))
     lines = (tmp_path / "a.csv").read_text().splitlines()
     assert lines[1] == "2001-01-01T00:00,2001-01-01,0.1,0.1"
     assert lines[-1] == "2001-01-01T06:00,2001-02-01,2.5,"
     back = load(tmp_path / "a.csv", modes=["mode 0", "mode 1", "mode 2"])
     np.testing.assert_array_equal(back.dense().astype(np.float32), values)
-    for ours, its in zip((hours, days), back.labels, strict=False):
+    for ours, its in zip((hours, days), back.coords, strict=False):
         np.testing.assert_array_equal(ours, its)
 
 
@@ -241,7 +239,7 @@ def test_a_long_table_of_random_entries_gives_none(
     chosen = rng.choice(n, size=min(max(2, int(n * share)), 20_000), replace=False)
     columns = dict(zip("uiw", np.unravel_index(chosen, shape), strict=False))
     path = write_rows(tmp_path, ".parquet", columns | {"score": rng.integers(5, size=len(chosen))})
-    assert load(path).n_known == len(chosen)
+    assert load(path).n_observed == len(chosen)
 
 
 def test_ratings_given_once_give_no_warning(tmp_path: Path) -> None:
@@ -249,7 +247,7 @@ def test_ratings_given_once_give_no_warning(tmp_path: Path) -> None:
     users, items = np.unravel_index(rng.choice(100 * 200, 1000, replace=False), (100, 200))
     weeks = rng.integers(52, size=1000)  # a user rates an item in one week only
     columns = {"user": users, "item": items, "week": weeks, "score": rng.integers(5, size=1000)}
-    assert load(write_rows(tmp_path, ".csv", columns)).n_known == 1000
+    assert load(write_rows(tmp_path, ".csv", columns)).n_observed == 1000
 
 
 # .parquet files
@@ -271,7 +269,7 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
     data = load(tmp_path / "a.parquet", modes=["city", "when", "n"], variable="v")
     assert data.shape == (2, 3, 2)
     assert data.values.dtype == np.float32
-    assert data.n_known == 2
+    assert data.n_observed == 2
     save(tmp_path / "b.parquet", data)
     again = pq.read_table(tmp_path / "b.parquet")
     assert again.column_names == ["city", "when", "v", "n"]
@@ -331,7 +329,7 @@ def test_parquet_categories_that_occur(tmp_path: Path) -> None:
     table = pa.table({"a": letters, "b": [True, False, False], "v": [1, 2, 3]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     data = load(tmp_path / "a.parquet")
-    assert [None if part is None else part.tolist() for part in data.labels] == [["a", "z"], [0, 1]]
+    assert [None if part is None else part.tolist() for part in data.coords] == [["a", "z"], [0, 1]]
     np.testing.assert_array_equal(data.dense(), [[3, 1], [2, np.nan]])
     save(tmp_path / "b.parquet", data)
     assert pq.read_table(tmp_path / "b.parquet").schema.types[:2] == [pa.string(), pa.bool_()]

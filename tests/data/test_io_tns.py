@@ -167,7 +167,7 @@ def test_tns_is_read(
     content = gzip.compress(text.encode()) if packed else text.encode()
     data = load(write(tmp_path, content, "data.tns.gz" if packed else "data.tns"))
     assert data.shape == shape
-    assert data.n_known == 2
+    assert data.n_observed == 2
     indices, values = data.entries()
     assert indices.tolist() == [[0, 0, 0], [1, 2, 0]]
     assert values.tolist() == [1.5, -2]

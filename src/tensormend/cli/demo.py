@@ -61,9 +61,9 @@ def demo(
     observed = _choose_observed(pines.cube.shape, ratio, seed)
     data = tm.TensorData(
         pines.cube,
-        known=observed,
-        names=("row", "column", "band"),
-        labels=(None, None, pines.bands),
+        observed=observed,
+        dims=("row", "column", "band"),
+        coords=(None, None, pines.bands),
         name="radiance",
     )
     result = tm.complete(data, rank, rng=seed)
@@ -98,8 +98,8 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
     grey = np.rint(255 * (data.values - low) / (high - low)).astype(np.uint8)
     frames = tm.TensorData(
         np.moveaxis(grey, 2, 0),
-        known=None if data.known is None else np.moveaxis(data.known, 2, 0),
-        names=("frame", "row", "column"),
+        observed=None if data.observed is None else np.moveaxis(data.observed, 2, 0),
+        dims=("frame", "row", "column"),
     )
     for name, content in (("csv", data), ("nc", data), ("gif", frames)):
         path = folder / f"indian-pines.{name}"

@@ -96,9 +96,9 @@ class Outputs:
 
         if self.data is None:
             return
-        if data.n_known == math.prod(data.shape) and not self.replace_observed:
+        if data.n_observed == math.prod(data.shape) and not self.replace_observed:
             raise InputError(
-                f"{source} must have missing entries, got {data.n_known} entries that are all "
+                f"{source} must have missing entries, got {data.n_observed} entries that are all "
                 "observed; if some values mark missing entries, name them with --na-value or "
                 "--observed, or use --replace-observed to write fitted values in their place"
             )
@@ -142,14 +142,14 @@ def _try_format(path: Path, data: TensorData) -> None:
     block.flat[:2] = values.min(), values.max()
     sample = tm.TensorData(
         block,
-        names=data.names,
-        labels=tuple(
+        dims=data.dims,
+        coords=tuple(
             None if labels is None else labels[:n]
-            for labels, n in zip(data.labels, shape, strict=True)
+            for labels, n in zip(data.coords, shape, strict=True)
         ),
         name=data.name,
-        attributes=data.attributes,
-        details=data.details,
+        attrs=data.attrs,
+        encoding=data.encoding,
     )
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / path.name

@@ -62,7 +62,7 @@ class Run:
             data = tm.load(self.source, **self.where, **given(memory_limit=room))
             self.outputs.check_size(data, room)
             self.outputs.check_content(data, self.source)
-            settings = self._resolve(data.names)
+            settings = self._resolve(data.dims)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
 
             n_iter = 0

@@ -73,11 +73,11 @@ def simulate(
         tm.save(truth, tensor.todense(), overwrite=force)
     tm.save(out, data, overwrite=force)
     if not quiet:
-        share = data.n_known / math.prod(tensor.shape)
+        share = data.n_observed / math.prod(tensor.shape)
         show(
             [
                 ("tensor", f"{times(tensor.shape)}, rank {times(tensor.rank)}, noise {noise:g}"),
-                ("observed", f"{data.n_known} entries, {100 * share:.3g}%"),
+                ("observed", f"{data.n_observed} entries, {100 * share:.3g}%"),
                 *(("written", f"{path} ({memory(_size(path))})") for path in paths),
             ]
         )
@@ -106,7 +106,7 @@ def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed:
     values = tensor.entries(indices)
     if noise:
         values = tm.simulate.add_noise(values, noise, rng=seed + 2)
-    data = tm.TensorData(values, indices=indices, sizes=tensor.shape)
+    data = tm.TensorData(values, indices=indices, shape=tensor.shape)
     if math.prod(tensor.shape) * values.itemsize > tm.algebra.DEFAULT_MEMORY_LIMIT:
         return data
     return tm.TensorData(data.dense())

@@ -172,7 +172,7 @@ def _describe_mode(known: Observations, k: int, mode: ModeCoverage) -> Mode:
     name, unseen = known.container.describe(k, mode.unseen[:N_SHOWN].tolist())
     more = ", ..." if len(mode.unseen) > N_SHOWN else ""
     return Mode(
-        name=str(getattr(known.container, "names", {k: name})[k]),
+        name=str(getattr(known.container, "dims", {k: name})[k]),
         size=known.shape[k],
         least=float(mode.share.min()),
         most=float(mode.share.max()),

@@ -157,7 +157,7 @@ class Mode:
 def read_modes(known: Observations) -> tuple[Mode, ...]:
     """Read names and labels from the kind of the data."""
     kind, order = known.container, len(known.shape)
-    names: Sequence[Hashable] = getattr(kind, "names", [f"mode {k}" for k in range(order)])
+    names: Sequence[Hashable] = getattr(kind, "dims", [f"mode {k}" for k in range(order)])
     label = getattr(kind, "label", None)
     modes = []
     for k, (name, size) in enumerate(zip(names, known.shape, strict=True)):

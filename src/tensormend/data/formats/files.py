@@ -173,7 +173,7 @@ def load(
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "data.npy"
     >>> np.save(path, np.array([[1.0, -9.0], [3.0, 4.0]]))
-    >>> load(path, na_value=-9).n_known
+    >>> load(path, na_value=-9).n_observed
     3
     """
     if observed is not None:
@@ -230,7 +230,7 @@ def _check_options(path: Path, form: Format, **options: Any) -> None:
 
 
 def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
-    if data.n_known == 0:
+    if data.n_observed == 0:
         raise FileError(
             f"{os.fspath(path)} must hold at least one observed entry {what}".rstrip()
             + ", found none; check what stands for unknown"
@@ -252,13 +252,14 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
     given = _read(path, None, None, memory_limit)
     shapes = _mask_shapes(data)
     if given.indices is None:
-        known = given.values if given.known is None else np.where(given.known, given.values, 0)
+        values = given.values
+        known = values if given.observed is None else np.where(given.observed, values, 0)
         if given.shape in shapes:
             shown = np.nan_to_num(known) != 0
             shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
         else:
             shown = match_mask(known, data.shape, f"the mask {path}")
-        if given.names[0] == data.names[0]:
+        if given.dims[0] == data.dims[0]:
             _check_labels(path, given, data)
         return np.array(shown if data.indices is None else shown[tuple(data.indices.T)])
     _check_labels(path, given, data)
@@ -279,7 +280,7 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
 
 def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:
     """Refuse a mask whose places have other labels than those of the data."""
-    for name, ours, its in zip(data.names, data.labels, mask.labels, strict=False):
+    for name, ours, its in zip(data.dims, data.coords, mask.coords, strict=False):
         if ours is not None and its is not None and not np.array_equal(ours, its):
             raise FileError(
                 f"the mask {path} must have the labels of the data in mode {name!r}, in the same "
@@ -293,7 +294,7 @@ def _mask_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
     A mask of a picture may leave out the colours, the frames, or both.
     """
     shapes = {data.shape: data.shape}
-    for frames in {0, int(data.names[0] == "frame")}:
+    for frames in {0, int(data.dims[0] == "frame")}:
         for colours in {0, int(is_colour(data))}:
             inner = data.shape[frames : len(data.shape) - colours]
             shapes.setdefault(inner, (1,) * frames + inner + (1,) * colours)

@@ -118,11 +118,11 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
         names, labels = _read_modes(path, found, dataset, options.memory_limit)
         return TensorData(
             values,
-            known=known,
-            names=names,
-            labels=labels,
+            observed=known,
+            dims=names,
+            coords=labels,
             name="" if name == "data" else name,
-            attributes=plain(attributes, leave_out=(*FILLS, "mask")),
+            attrs=plain(attributes, leave_out=(*FILLS, "mask")),
         )
 
 
@@ -278,14 +278,14 @@ def write_hdf5(path: Path, data: TensorData) -> None:
     folder = name.rpartition("/")[0]
     with create_file(path) as file:
         dataset = file.create_dataset(name, data=values)
-        for key, part in plain(data.attributes, leave_out=INNER).items():
+        for key, part in plain(data.attrs, leave_out=INNER).items():
             _write_attribute(dataset, key, part)
-        scales = unique_names(data.names, taken=[name.rpartition("/")[2]])
-        for k, labels in enumerate(data.labels):
-            dataset.dims[k].label = data.names[k]
+        scales = unique_names(data.dims, taken=[name.rpartition("/")[2]])
+        for k, labels in enumerate(data.coords):
+            dataset.dims[k].label = data.dims[k]
             if labels is not None:
                 scale = _write_labels(file, f"{folder}/{scales[k]}".strip("/"), labels)
-                scale.make_scale(data.names[k])
+                scale.make_scale(data.dims[k])
                 dataset.dims[k].attach_scale(scale)
 
 

@@ -60,10 +60,10 @@ def read_image(path: Path, options: Options) -> TensorData:
     names, labels = name_modes(values.ndim, frames=False)
     return TensorData(
         values,
-        known=_spread(alpha, values),
-        names=names,
-        labels=labels,
-        details={"dtype": values.dtype.str, "alpha": alpha},
+        observed=_spread(alpha, values),
+        dims=names,
+        coords=labels,
+        encoding={"dtype": values.dtype.str, "alpha": alpha},
     )
 
 
@@ -118,7 +118,7 @@ def write_image(path: Path, data: TensorData) -> None:
             f"{what} holds one image, got {len(pixels.values)} frames; write .gif, .tif or a slice"
         )
     values = pixels.values[0]
-    alpha = _join_alpha(pixels, data.details.get("alpha")) if is_png else None
+    alpha = _join_alpha(pixels, data.encoding.get("alpha")) if is_png else None
     if alpha is not None and values.dtype == np.uint16:
         raise InputError(
             "a .png file of 16 bits cannot leave pixels out, got unknown ones; write .tif or .npz"
@@ -168,10 +168,10 @@ def read_gif(path: Path, options: Options) -> TensorData:
         labels = (starts, *labels[1:])
     return TensorData(
         np.ascontiguousarray(values),
-        known=_spread(alpha, values),
-        names=names,
-        labels=labels,
-        details={"dtype": "uint8", "durations": tuple(durations), "loop": loop},
+        observed=_spread(alpha, values),
+        dims=names,
+        coords=labels,
+        encoding={"dtype": "uint8", "durations": tuple(durations), "loop": loop},
     )
 
 
@@ -209,10 +209,10 @@ def write_gif(path: Path, data: TensorData) -> None:
                 continue
             yield pillow.fromarray(np.ascontiguousarray(values))
 
-    durations = data.details.get("durations", ())
+    durations = data.encoding.get("durations", ())
     if len(durations) != len(pixels.values):
         durations = _durations(data, len(pixels.values))
-    loop = data.details.get("loop", 0)
+    loop = data.encoding.get("loop", 0)
     settings: dict[str, Any] = {} if loop is None else {"loop": loop}
     if pixels.known is not None:
         settings["disposal"] = 2  # else a clear pixel would show the frame before
@@ -239,7 +239,7 @@ def _clear_grey(pillow: Any, values: Array, known: Array) -> Any:
 
 def _durations(data: TensorData, n_frames: int) -> list[float]:
     """Milliseconds of each frame: from times in seconds, else a tenth of a second."""
-    labels = data.labels[0] if data.names[0] == "frame" else None
+    labels = data.coords[0] if data.dims[0] == "frame" else None
     if labels is None or labels.dtype.kind not in "iuf" or n_frames < 2:
         return [1000 * FRAME_SECONDS] * n_frames
     steps = np.diff(labels.astype(float))

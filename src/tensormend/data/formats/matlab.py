@@ -45,7 +45,7 @@ def read_mat(path: Path, options: Options) -> TensorData:
 def _read_sparse(name: str, stored: Array, shape: tuple[int, ...]) -> TensorData:
     values = stored[:, 2] if stored.dtype.kind == "c" else stored[:, 2].astype(np.float64)
     places = stored[:, :2].real.astype(np.int64)
-    return TensorData(values, indices=places, sizes=shape, name=name)
+    return TensorData(values, indices=places, shape=shape, name=name)
 
 
 def write_mat(path: Path, data: TensorData) -> None:
@@ -55,9 +55,9 @@ def write_mat(path: Path, data: TensorData) -> None:
     values = portable(data, "a .mat file")
     word = re.sub(r"\W", "_", data.name, flags=re.ASCII)[:63]
     name = word if re.match("[A-Za-z]", word) else "data"
-    whole = TensorData(values, names=data.names, labels=data.labels, attributes=data.attributes)
+    whole = TensorData(values, dims=data.dims, coords=data.coords, attrs=data.attrs)
     arrays = {key: _as_text(part) for key, part in take_apart(whole, name).items()}
-    if "matlab73" in data.details or values.nbytes > MAX_VARIABLE:
+    if "matlab73" in data.encoding or values.nbytes > MAX_VARIABLE:
         matlab73.write_variables(path, arrays)
     else:
         io.savemat(path, arrays, appendmat=False, oned_as="column")

@@ -95,7 +95,7 @@ def read_variables(path: Path, options: Options) -> TensorData:
             for key in (name, *beside)
         }
         data = assemble(path, name, {key: clean(part) for key, part in arrays.items()})
-    return replace(data, details={"matlab73": True})
+    return replace(data, encoding={"matlab73": True})
 
 
 def _find_class(dataset: Any) -> str:

@@ -42,8 +42,8 @@ def assemble(path: Path, name: str, arrays: Mapping[str, Array]) -> TensorData:
     """Make a tensor of the values of that name and what stands beside them."""
     values = arrays[name]
     indices = arrays.get("indices") if "shape" in arrays else None
-    sizes = None if indices is None else tuple(int(n) for n in np.ravel(arrays["shape"]))
-    order = values.ndim if sizes is None else len(sizes)
+    shape = () if indices is None else tuple(int(n) for n in np.ravel(arrays["shape"]))
+    order = len(shape) or values.ndim
     names = np.ravel(arrays["names"]) if "names" in arrays else ()
     mask = next((part for part in (f"{name}_mask", "mask") if part in arrays and part != name), "")
     known = None
@@ -54,15 +54,15 @@ def assemble(path: Path, name: str, arrays: Mapping[str, Array]) -> TensorData:
     return TensorData(
         values,
         indices=indices,
-        known=known,
-        sizes=sizes,
-        names=tuple(str(one).rstrip() for one in names),
-        labels=tuple(
+        observed=known,
+        shape=shape,
+        dims=tuple(str(one).rstrip() for one in names),
+        coords=tuple(
             np.ravel(arrays[f"labels_{k}"]) if f"labels_{k}" in arrays else None
             for k in range(order)
         ),
         name="" if name == DEFAULT_NAME else name,
-        attributes=_parse_attributes(arrays.get("attributes")),
+        attrs=_parse_attributes(arrays.get("attributes")),
     )
 
 
@@ -78,14 +78,14 @@ def take_apart(data: TensorData, name: str = "") -> dict[str, Array]:
     name = name or data.name
     if not name or is_reserved(name) or name.endswith("_mask"):
         name = DEFAULT_NAME
-    arrays = {name: data.values, "names": np.array(data.names)}
-    arrays |= {f"labels_{k}": part for k, part in enumerate(data.labels) if part is not None}
-    if data.known is not None:
-        arrays["mask"] = data.known
+    arrays = {name: data.values, "names": np.array(data.dims)}
+    arrays |= {f"labels_{k}": part for k, part in enumerate(data.coords) if part is not None}
+    if data.observed is not None:
+        arrays["mask"] = data.observed
     if data.indices is not None:
         arrays |= {"indices": data.indices, "shape": np.array(data.shape)}
-    if data.attributes:
-        text = json.dumps(plain(data.attributes), default=_as_json)
+    if data.attrs:
+        text = json.dumps(plain(data.attrs), default=_as_json)
         arrays["attributes"] = np.array(text)
     return arrays
 

@@ -63,12 +63,12 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
     labels = tuple(_find_labels(rest, dim) for dim in dims)
     return TensorData(
         values,
-        known=known,
-        names=dims,
-        labels=labels,
+        observed=known,
+        dims=dims,
+        coords=labels,
         name=name,
-        attributes=plain(variable.attrs, leave_out=["mask"]),
-        details={"netcdf": rest, "labels": labels},
+        attrs=plain(variable.attrs, leave_out=["mask"]),
+        encoding={"netcdf": rest, "labels": labels},
     )
 
 
@@ -167,15 +167,15 @@ def write_netcdf(path: Path, data: TensorData) -> None:
     xr = require_xarray("writing a NetCDF file", "netcdf")
     require("h5netcdf", "netcdf", "writing a NetCDF file")
     values = portable(data, "a NetCDF file", takes_complex=False)
-    attributes = {key: _as_attribute(part) for key, part in plain(data.attributes).items()}
+    attributes = {key: _as_attribute(part) for key, part in plain(data.attrs).items()}
     if _belongs(data):
-        dataset = data.details["netcdf"]
-        dataset = dataset.assign({data.name: (data.names, values, attributes)})
+        dataset = data.encoding["netcdf"]
+        dataset = dataset.assign({data.name: (data.dims, values, attributes)})
     else:
-        names = unique_names(data.names)
+        names = unique_names(data.dims)
         name = data.name.rpartition("/")[2] or "data"
         name = f"{name}_values" if name in names else name
-        pairs = zip(names, data.labels, strict=True)
+        pairs = zip(names, data.coords, strict=True)
         coords = {key: part for key, part in pairs if part is not None}
         dataset = xr.Dataset({name: (names, values, attributes)}, coords=coords)
     with warnings.catch_warnings():
@@ -195,14 +195,14 @@ def _as_attribute(part: Any) -> Any:
 
 def _belongs(data: TensorData) -> bool:
     """Tell whether a tensor still has the modes and labels of the data set it was read from."""
-    details: Mapping[str, Any] = data.details
+    details: Mapping[str, Any] = data.encoding
     if "netcdf" not in details or not data.name:
         return False
     sizes, labels = details["netcdf"].sizes, details["labels"]
-    pairs = zip(data.names, data.shape, strict=True)
-    return len(labels) == len(data.labels) and all(
+    pairs = zip(data.dims, data.shape, strict=True)
+    return len(labels) == len(data.coords) and all(
         (sizes.get(name, n) == n) and _same(ours, its)
-        for (name, n), ours, its in zip(pairs, data.labels, labels, strict=True)
+        for (name, n), ours, its in zip(pairs, data.coords, labels, strict=True)
     )
 
 

@@ -32,8 +32,8 @@ def read_nifti(path: Path, options: Options) -> TensorData:
     check_memory(image.shape, scaled, options.memory_limit, f"the image in {path}")
     return TensorData(
         np.asarray(image.dataobj),
-        names=NAMES[: len(image.shape)],
-        details={"nifti": image.header.copy(), "affine": image.affine, "shape": image.shape},
+        dims=NAMES[: len(image.shape)],
+        encoding={"nifti": image.header.copy(), "affine": image.affine, "shape": image.shape},
     )
 
 
@@ -54,8 +54,8 @@ def write_nifti(path: Path, data: TensorData) -> None:
     if values.dtype == np.bool_:
         values = values.astype(np.uint8)
     header, affine, kind = None, np.eye(4), nibabel.Nifti1Image
-    if data.details.get("shape") == values.shape and "nifti" in data.details:
-        header, affine = data.details["nifti"].copy(), data.details["affine"]
+    if data.encoding.get("shape") == values.shape and "nifti" in data.encoding:
+        header, affine = data.encoding["nifti"].copy(), data.encoding["affine"]
         header.set_data_dtype(values.dtype)
         header.set_slope_inter(1, 0)
     is_second = header is not None and isinstance(header, nibabel.Nifti2Header)

@@ -18,7 +18,7 @@ COLOURS = np.array(["red", "green", "blue"])
 
 def is_colour(data: TensorData) -> bool:
     """Tell whether the last mode holds the colours of a pixel."""
-    labels = data.labels[-1]
+    labels = data.coords[-1]
     return labels is not None and np.array_equal(labels, COLOURS)
 
 
@@ -85,7 +85,7 @@ def as_pixels(data: TensorData, what: str, *, deep: bool = False, holes: bool = 
 def _as_frames(data: TensorData, what: str) -> Array:
     """Return frame x row x column, and the colours if there are three."""
     values = data.dense()
-    has_frames = "frame" in data.names or values.ndim == 4
+    has_frames = "frame" in data.dims or values.ndim == 4
     if not has_frames and values.ndim == 3:
         has_frames = values.shape[2] != 3
     values = values if has_frames else values[None]
@@ -121,7 +121,7 @@ def _find_known(values: Array, what: str, holes: bool) -> Array | None:
 def _pixel_type(data: TensorData, what: str, deep: bool) -> np.dtype[Any]:
     """Choose 8 or 16 bits: those that were read, or those that whole numbers need."""
     dtype = data.values.dtype
-    stated = data.details.get("dtype")
+    stated = data.encoding.get("dtype")
     read = dtype if stated is None else np.dtype(stated)
     if read in (np.dtype(bool), np.dtype(np.uint8)):
         return np.dtype(np.uint8)

@@ -90,11 +90,11 @@ def assemble(
     return TensorData(
         values,
         indices=indices,
-        sizes=sizes,
-        names=tuple(modes),
-        labels=labels,
+        shape=sizes,
+        dims=tuple(modes),
+        coords=labels,
         name=value,
-        details=details,
+        encoding=details,
     )
 
 
@@ -108,26 +108,26 @@ def plan_columns(data: TensorData) -> tuple[list[str], str]:
         )
     if data.values.dtype.kind not in "biuf":
         raise InputError(f"a table holds real numbers, got {data.values.dtype}; write .npz instead")
-    if len(set(data.names)) != len(data.names):
+    if len(set(data.dims)) != len(data.dims):
         raise InputError(
-            f"modes of a table must have names of their own, got {list(data.names)}; rename them"
+            f"modes of a table must have names of their own, got {list(data.dims)}; rename them"
         )
     value = data.name or "value"
-    while value in data.names:
+    while value in data.dims:
         value += "_"
-    columns = list(data.details.get("columns", ()))
-    if sorted(columns) != sorted([*data.names, value]):
-        columns = [*data.names, value]
+    columns = list(data.encoding.get("columns", ()))
+    if sorted(columns) != sorted([*data.dims, value]):
+        columns = [*data.dims, value]
     return columns, value
 
 
 def as_text(data: TensorData, mode: int) -> list[str]:
     """Write the labels of a mode, as the file that was read had them."""
-    labels = data.labels[mode]
+    labels = data.coords[mode]
     if labels is None:
         return [str(place) for place in range(data.shape[mode])]
     texts = format_labels(labels)
-    saved = data.details.get("texts", ())
+    saved = data.encoding.get("texts", ())
     if mode < len(saved) and saved[mode][0].dtype == labels.dtype:
         known, shown = saved[mode]
         places = np.minimum(np.searchsorted(known, labels), len(known) - 1)

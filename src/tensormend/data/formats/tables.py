@@ -230,11 +230,11 @@ def write_csv(path: Path, data: TensorData) -> None:
     pyarrow, compute = _arrow(""), _arrow("compute")
     columns, value = plan_columns(data)
     name = path.name.lower()
-    delimiter = "\t" if ".tsv" in name[-7:] else data.details.get("delimiter", ",")
-    decimal = data.details.get("decimal", ".") if delimiter != "," else "."
+    delimiter = "\t" if ".tsv" in name[-7:] else data.encoding.get("delimiter", ",")
+    decimal = data.encoding.get("decimal", ".") if delimiter != "," else "."
     arrays = {
         name: pyarrow.array(quote(as_text(data, k), delimiter), pyarrow.string())
-        for k, name in enumerate(data.names)
+        for k, name in enumerate(data.dims)
     }
     dtype = data.values.dtype
     is_single = dtype.kind == "f" and dtype.itemsize <= np.dtype(np.float32).itemsize
@@ -242,7 +242,7 @@ def write_csv(path: Path, data: TensorData) -> None:
     with pyarrow.output_stream(str(path)) as file:
         file.write((delimiter.join(quote(columns, delimiter)) + "\n").encode())
         for places, values in blocks(data):
-            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
+            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.dims)}
             texts = pyarrow.array(values.astype(number), from_pandas=True).cast(pyarrow.string())
             if decimal != ".":
                 texts = compute.replace_substring(texts, ".", decimal)
@@ -256,10 +256,10 @@ def write_parquet(path: Path, data: TensorData) -> None:
     """Write a row for every entry, with the columns and types of labels that were read."""
     pyarrow, parquet = _arrow(""), _arrow("parquet")
     columns, value = plan_columns(data)
-    known_types = data.details.get("types", {})
+    known_types = data.encoding.get("types", {})
     arrays = {}
-    for k, name in enumerate(data.names):
-        part = data.labels[k]
+    for k, name in enumerate(data.dims):
+        part = data.coords[k]
         labels = pyarrow.array(np.arange(data.shape[k]) if part is None else part)
         kind = known_types.get(name, labels.type)
         kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
@@ -270,7 +270,7 @@ def write_parquet(path: Path, data: TensorData) -> None:
     schema = pyarrow.schema([(name, types[name]) for name in columns])
     with parquet.ParquetWriter(path, schema) as writer:
         for places, values in blocks(data):
-            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.names)}
+            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.dims)}
             rows[value] = pyarrow.array(values, types[value], from_pandas=True)
             writer.write_batch(
                 pyarrow.record_batch([rows[name] for name in columns], schema=schema)

@@ -56,10 +56,10 @@ def read_tiff(path: Path, options: Options) -> TensorData:
         known = known if known.ndim == values.ndim else known[..., 0]
     return TensorData(
         values,
-        known=known,
-        names=names,
-        labels=labels,
-        details={"dtype": values.dtype.str, "axes": axes},
+        observed=known,
+        dims=names,
+        coords=labels,
+        encoding={"dtype": values.dtype.str, "axes": axes},
     )
 
 
@@ -132,7 +132,7 @@ def write_tiff(path: Path, data: TensorData) -> None:
     """Write an image or a stack in the type that was read; NaN where unknown, then as floats."""
     tifffile = require("tifffile", "images", "a .tif file")
     values = data.dense()
-    stated = np.dtype(data.details.get("dtype", values.dtype))
+    stated = np.dtype(data.encoding.get("dtype", values.dtype))
     has_holes = values.dtype.kind == "f" and bool(np.isnan(values).any())
     if stated.kind in "iu" and values.dtype != stated and not has_holes:
         ends = np.iinfo(stated)
@@ -146,7 +146,7 @@ def write_tiff(path: Path, data: TensorData) -> None:
             "a .tif file holds images of real numbers, got "
             f"{values.dtype} of shape {values.shape}; write .npz"
         )
-    axes = data.details.get("axes", "")
+    axes = data.encoding.get("axes", "")
     if len(axes) != values.ndim:
         axes = _find_axes(data)
     is_colour = axes[-1] == "S" and values.shape[-1] in (3, 4)
@@ -162,11 +162,11 @@ def write_tiff(path: Path, data: TensorData) -> None:
 def _find_axes(data: TensorData) -> str:
     """Tell the axes from the names of the modes: the last are rows, columns, perhaps colours."""
     order = len(data.shape)
-    has_names = "row" in data.names and "column" in data.names
-    is_colour = data.names[-1] == "channel" if has_names else order > 2 and data.shape[-1] == 3
+    has_names = "row" in data.dims and "column" in data.dims
+    is_colour = data.dims[-1] == "channel" if has_names else order > 2 and data.shape[-1] == 3
     if not has_names:
         last = "YXS" if is_colour else "YX"
         return "Q" * (order - len(last)) + last
     known = {name: axis for axis, name in AXES.items() if axis != "S"}
-    axes = "".join(known.get(name, "Q") for name in data.names)
+    axes = "".join(known.get(name, "Q") for name in data.dims)
     return axes[:-1] + "S" if is_colour else axes

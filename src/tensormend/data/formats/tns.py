@@ -72,7 +72,7 @@ def read_tns(path: Path, options: Options) -> TensorData:
             f"{path} must hold every entry once, got {place} in lines "
             f"{first} and {second}; average or drop the repeats"
         )
-    return TensorData(values, indices=indices, sizes=sizes, details={"header": header.style})
+    return TensorData(values, indices=indices, shape=sizes, encoding={"header": header.style})
 
 
 # what stands before the entries
@@ -273,7 +273,7 @@ def write_tns(path: Path, data: TensorData) -> None:
         )
     indices, values = data.entries()
     sizes = " ".join(map(str, data.shape))
-    style = data.details.get("header", "comment")
+    style = data.encoding.get("header", "comment")
     head = {"order": f"{len(data.shape)}\n{sizes}\n", "sizes": f"{sizes}\n"}
     kind = np.float32 if values.dtype == np.float32 else np.float64
     number = np.int64 if values.dtype.kind in "biu" else kind

@@ -62,9 +62,9 @@ def read_video(path: Path, options: Options) -> TensorData:
     names, labels = name_modes(values.ndim, frames=True)
     return TensorData(
         values,
-        names=names,
-        labels=(_as_seconds(times, rate), *labels[1:]),
-        details={"dtype": "uint8", "rate": str(rate)},
+        dims=names,
+        coords=(_as_seconds(times, rate), *labels[1:]),
+        encoding={"dtype": "uint8", "rate": str(rate)},
     )
 
 
@@ -168,9 +168,9 @@ def write_video(path: Path, data: TensorData) -> None:
 
 def _rate(data: TensorData) -> Fraction:
     """Tell frames a second: as read, else from the times of the frames."""
-    if "rate" in data.details:
-        return Fraction(data.details["rate"])
-    labels = data.labels[0] if data.names[0] == "frame" else None
+    if "rate" in data.encoding:
+        return Fraction(data.encoding["rate"])
+    labels = data.coords[0] if data.dims[0] == "frame" else None
     if labels is None or labels.dtype.kind not in "iuf" or len(labels) < 2:
         return RATE
     step = float(np.median(np.diff(labels.astype(float))))

@@ -87,14 +87,14 @@ def _read_tensor(
     ]
     return TensorData(
         _unpack(values, attributes),
-        known=known,
-        names=unique_names(names),
-        labels=tuple(labels),
+        observed=known,
+        dims=unique_names(names),
+        coords=tuple(labels),
         name="" if name == "data" else name,
-        attributes=plain(
+        attrs=plain(
             attributes, leave_out=(*FILLS, DIMENSIONS, "mask", "scale_factor", "add_offset")
         ),
-        details={"zarr": array.metadata.zarr_format},
+        encoding={"zarr": array.metadata.zarr_format},
     )
 
 
@@ -137,15 +137,15 @@ def write_zarr(path: Path, data: TensorData) -> None:
     """Write a group with the array, and its labels as coordinates, that xarray opens as well."""
     zarr = require("zarr", "zarr", "writing a Zarr store")
     values = portable(data, "a Zarr store")
-    version = data.details.get("zarr", 3)
+    version = data.encoding.get("zarr", 3)
     name = data.name.strip("/") or "data"
     folder, _, last = name.rpartition("/")
-    names = unique_names(data.names, taken=[last])
+    names = unique_names(data.dims, taken=[last])
     group = zarr.open_group(path, mode="w", zarr_format=version)
     group = group.require_group(folder) if folder else group
-    attributes = plain(data.attributes, leave_out=[DIMENSIONS])
+    attributes = plain(data.attrs, leave_out=[DIMENSIONS])
     _write_array(group, last, values, names, attributes, version)
-    for k, labels in enumerate(data.labels):
+    for k, labels in enumerate(data.coords):
         if labels is not None:
             numbers, units = encode_labels(labels)
             _write_array(group, names[k], numbers, (names[k],), units, version)

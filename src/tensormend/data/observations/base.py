@@ -58,7 +58,7 @@ class Container:
 class Labelled(Container, ABC):
     """Data whose modes have names and whose places have labels."""
 
-    names: tuple[Hashable, ...]
+    dims: tuple[Hashable, ...]
 
     @abstractmethod
     def label(self, mode: int, place: int) -> Any:
@@ -70,14 +70,14 @@ class Labelled(Container, ABC):
 
     def find(self, labels: Mapping[Hashable, Any]) -> Keys:
         """Turn labels, by the names of the modes, into places."""
-        keys: list[int | slice | Array] = [slice(None)] * len(self.names)
+        keys: list[int | slice | Array] = [slice(None)] * len(self.dims)
         for name, label in labels.items():
-            if name not in self.names:
+            if name not in self.dims:
                 raise InputError(
                     f"sel takes labels by the names of modes, got {name!r}; use one of "
-                    f"{', '.join(map(repr, self.names))}"
+                    f"{', '.join(map(repr, self.dims))}"
                 )
-            mode = self.names.index(name)
+            mode = self.dims.index(name)
             try:
                 places = self.locate(mode, label)
             except BAD_LABEL as error:
@@ -97,12 +97,12 @@ class Labelled(Container, ABC):
     def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
         """Name a mode and some of its places, for a message."""
         labels = ", ".join(str(self.label(mode, int(place))) for place in places)
-        name = self.names[mode]
+        name = self.dims[mode]
         return (str(name) if name == f"mode {mode}" else f"mode {name!r}"), labels
 
     def describe_entry(self, place: Sequence[int]) -> str:
         """Name one entry, for a message."""
-        return ", ".join(f"{n}={self.label(k, int(place[k]))}" for k, n in enumerate(self.names))
+        return ", ".join(f"{n}={self.label(k, int(place[k]))}" for k, n in enumerate(self.dims))
 
 
 @dataclass(frozen=True, eq=False)

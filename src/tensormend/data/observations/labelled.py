@@ -28,7 +28,7 @@ class DataArrayContainer(Labelled):
     """
 
     words: ClassVar[str] = "a DataArray"
-    names: tuple[Hashable, ...]
+    dims: tuple[Hashable, ...]
     shape: tuple[int, ...]
     coords: Any = field(repr=False)
     name: Hashable
@@ -38,7 +38,7 @@ class DataArrayContainer(Labelled):
         """Put the values of a block back into a DataArray, with the coordinates that belong."""
         import xarray as xr
 
-        chosen = dict(zip(self.names, keys, strict=True))
+        chosen = dict(zip(self.dims, keys, strict=True))
         part = self.coords.isel(chosen, missing_dims="ignore")
         return xr.DataArray(
             super().wrap(block, keys),
@@ -52,26 +52,26 @@ class DataArrayContainer(Labelled):
         """Return a DataArray over the mode and ``"component"``."""
         import xarray as xr
 
-        name = self.names[mode]
+        name = self.dims[mode]
         component = "component" if name != "component" else "component_of"
         return xr.DataArray(factor, coords=self._coords_of(mode), dims=[name, component])
 
     def label(self, mode: int, place: int) -> Any:
         """Return the coordinate of a place, or its number where the mode has none."""
-        index = self.coords.indexes.get(self.names[mode])
+        index = self.coords.indexes.get(self.dims[mode])
         return place if index is None else index[place]
 
     def locate(self, mode: int, label: Any) -> Array:
         """Let xarray find labels, in all the ways it knows."""
         import xarray as xr
 
-        name = self.names[mode]
+        name = self.dims[mode]
         places = np.arange(self.shape[mode])
         numbered = xr.DataArray(places, coords=self._coords_of(mode), dims=[name])
         return np.asarray(numbered.sel({name: label}))
 
     def _coords_of(self, mode: int) -> Any:
-        others = [name for name in self.coords.dims if name != self.names[mode]]
+        others = [name for name in self.coords.dims if name != self.dims[mode]]
         return self.coords.drop_dims(others).coords
 
 

@@ -23,15 +23,15 @@ __all__ = ["read_table"]
 class TableContainer(Labelled):
     """Names of the modes, and the labels of each as a pandas Index."""
 
-    names: tuple[Hashable, ...]
-    labels: tuple[Any, ...] = field(repr=False)
+    dims: tuple[Hashable, ...]
+    coords: tuple[Any, ...] = field(repr=False)
 
     def wrap_factor(self, mode: int, factor: Array) -> Any:
         """Return a DataFrame with the labels as its index and a column per component."""
         import pandas as pd
 
         columns = pd.RangeIndex(factor.shape[1], name="component")
-        index = self.labels[mode].rename(self.names[mode])
+        index = self.coords[mode].rename(self.dims[mode])
         return pd.DataFrame(factor, index=index, columns=columns)
 
     def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:
@@ -40,13 +40,13 @@ class TableContainer(Labelled):
 
     def label(self, mode: int, place: int) -> Any:
         """Return the label of a place."""
-        return self.labels[mode][place]
+        return self.coords[mode][place]
 
     def locate(self, mode: int, label: Any) -> Array:
         """Let pandas find labels, in all the ways it knows."""
         import pandas as pd
 
-        index = self.labels[mode]
+        index = self.coords[mode]
         return np.asarray(pd.Series(np.arange(len(index)), index=index).loc[label])
 
 
@@ -65,7 +65,7 @@ class SeriesContainer(TableContainer):
         kept = [k for k, key in enumerate(keys) if is_kept(key)]
         if not kept:
             return block.reshape(-1)[0]
-        parts = [self.labels[k][keys[k]] for k in kept]
+        parts = [self.coords[k][keys[k]] for k in kept]
         names = [self.levels[k] for k in kept]
         if len(kept) == 1:
             index = parts[0].rename(names[0])
@@ -89,8 +89,8 @@ class FrameContainer(TableContainer):
         places = np.indices(block.shape).reshape(block.ndim, -1)
         content: dict[Hashable, Any] = {self.value: block.reshape(-1)}
         for k, key in enumerate(keys):
-            part = self.labels[k][key if is_kept(key) else [key]]
-            content[self.names[k]] = part.take(places[k])
+            part = self.coords[k][key if is_kept(key) else [key]]
+            content[self.dims[k]] = part.take(places[k])
         return pd.DataFrame({name: content[name] for name in self.columns})
 
 
