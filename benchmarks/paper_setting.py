@@ -61,7 +61,7 @@ def count_with_fewer_samples(n_seeds: int) -> None:
                     operator.forward(truth),
                     5,
                     method=method,
-                    start="spectral" if method in ("sm-qrgd", "rgd") else "corrected",
+                    init="spectral" if method in ("sm-qrgd", "rgd") else "corrected",
                     truth=truth,
                     tol=0,
                     truth_tol=1e-10,

@@ -37,10 +37,10 @@ OPERATORS: dict[str, Callable[[tuple[int, ...], str], tm.Operator]] = {
 
 SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
     "sm-qrgd": SMQRGD,
-    "sm-qrgd, lead 1": lambda rule: SMQRGD(rule, lead=1),
+    "sm-qrgd, lead 1": lambda rule: SMQRGD(rule, tangent_mode=1),
     "rgd": RGD,
     "sempiht": SeMPIHT,
-    "sempiht, order 2 0 1": lambda rule: SeMPIHT(rule, order=(2, 0, 1)),
+    "sempiht, order 2 0 1": lambda rule: SeMPIHT(rule, mode_order=(2, 0, 1)),
     "tiht": TIHT,
     "scaledgd": ScaledGD,
 }

@@ -135,7 +135,7 @@ def test_the_theorem_holds_at_every_iteration(
     kappa = theory.condition_number(truth, 0)
     assert ric < theory.sufficient_isometry(step, rank[0], kappa, len(shape))
     problem = tm.Problem(operator, operator.forward(truth), rank)
-    solver = SMQRGD(STEPS[step], lead=0)
+    solver = SMQRGD(STEPS[step], tangent_mode=0)
     state = solver.init(problem, None)
     errors = []
     for k in range(6):

@@ -257,7 +257,7 @@ def _check_resume(
         half = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter // 2)
         full = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter)
         solve(problem, make(), stop=half, checkpoint=Checkpoint(path, every=n_iter + 1))
-        resumed = solve(problem, make(), stop=full, resume=path)
+        resumed = solve(problem, make(), stop=full, checkpoint=Checkpoint(path), resume=True)
     _require(resumed.n_iter == n_iter, f"a resumed run made {resumed.n_iter} of {n_iter} steps")
     for name, array in resumed.x.as_arrays().items():
         same = np.array_equal(array, whole.as_arrays()[name])

@@ -85,7 +85,7 @@ def test_the_choice_is_close_to_the_best_strength() -> None:
     operator = tm.DenseSampling(x.shape, np.argwhere(known))
     oracle = np.inf
     for strength in np.geomspace(0.1, 0.001, 12):
-        solver = tm.solvers.Shrink(strength, first=0.3)
+        solver = tm.solvers.Shrink(strength, initial_strength=0.3)
         fit = tm.recover(operator, noisy[known] - mean, x.shape, method=solver).x
         oracle = min(oracle, rmse(fit.todense() + mean, x, data))
     assert got < 1.03 * oracle

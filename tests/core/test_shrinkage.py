@@ -114,7 +114,7 @@ def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
     x = decaying((14, 15, 16))
     indices, y = sampled(x, 0.6)
     operator = tm.DenseSampling(x.shape, indices)
-    solver = Shrink(strength=0.02, rounds=60)
+    solver = Shrink(strength=0.02, iterations_per_strength=60)
     fit = solve(
         tm.Problem(operator, y, x.shape), solver, stop=StoppingCriteria(**NO_STOP, max_iter=2000)
     ).x
@@ -127,7 +127,9 @@ def test_it_takes_far_fewer_iterations_than_the_plain_one() -> None:
     indices, y = sampled(x, 0.2)
     problem = tm.Problem(tm.DenseSampling(x.shape, indices), y, x.shape)
     goal = solve(
-        problem, Shrink(0.01, rounds=100), stop=StoppingCriteria(**NO_STOP, max_iter=3000)
+        problem,
+        Shrink(0.01, iterations_per_strength=100),
+        stop=StoppingCriteria(**NO_STOP, max_iter=3000),
     ).x
 
     def error(**settings: Any) -> float:
@@ -136,7 +138,7 @@ def test_it_takes_far_fewer_iterations_than_the_plain_one() -> None:
             solve(problem, solver, stop=StoppingCriteria(**NO_STOP)).x.distance(goal) / goal.norm()
         )
 
-    assert error() < 0.3 * error(inner=0, momentum=0.0)
+    assert error() < 0.3 * error(cg_steps=0, momentum=0.0)
 
 
 def test_shrinkage_beats_every_rank_on_decaying_spectra() -> None:
@@ -149,7 +151,7 @@ def test_shrinkage_beats_every_rank_on_decaying_spectra() -> None:
         return float(np.sqrt(np.mean((result.x.todense() - x)[hidden] ** 2)))
 
     operator = tm.Sampling(x.shape, indices)
-    ranks = [rmse(tm.recover(operator, y, r, start="corrected", max_iter=50)) for r in range(1, 7)]
+    ranks = [rmse(tm.recover(operator, y, r, init="corrected", max_iter=50)) for r in range(1, 7)]
     shrunk = [rmse(tm.recover(operator, y, 20, method=Shrink(s))) for s in (0.02, 0.01, 0.005)]
     assert min(shrunk) < min(ranks)
 
@@ -165,13 +167,13 @@ def test_a_run_ends_with_its_path_and_says_so() -> None:
 
 
 def test_the_path_comes_down_to_the_final_strength() -> None:
-    solver = Shrink(strength=0.01, first=0.1, decay=0.5, rounds=3)
+    solver = Shrink(strength=0.01, initial_strength=0.1, decay=0.5, iterations_per_strength=3)
     strengths = [solver.strength_at(k) for k in range(solver.n_path)]
     assert strengths[:3] == [0.1] * 3
     assert strengths[3:6] == [0.05] * 3
     assert strengths[-3:] == [0.01] * 3
     assert len(strengths) == 15
-    assert Shrink(strength=0.2, first=0.1).n_path == 2
+    assert Shrink(strength=0.2, initial_strength=0.1).n_path == 2
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_the_path_comes_down_to_the_final_strength() -> None:
         ({"strength": -1.0}, "strength must be a number, 0 or more, got -1.0"),
         ({"decay": 1.0}, "decay must lie between 0 and 1, got 1.0"),
         ({"momentum": 1.0}, "momentum must be 0 or more and below 1, got 1.0"),
-        ({"rounds": 0}, "rounds must be 1 or more, got 0"),
-        ({"inner": -1}, "inner must be 0 or more, got -1"),
+        ({"iterations_per_strength": 0}, "iterations_per_strength must be 1 or more, got 0"),
+        ({"cg_steps": -1}, "cg_steps must be 0 or more, got -1"),
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:

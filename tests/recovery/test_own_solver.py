@@ -35,7 +35,7 @@ class RelaxedDescent:
         return RelaxedState(x, loss, step_size, gradient)
 
     def init(self, problem: tm.Problem, x0: tm.Tucker | None) -> RelaxedState:
-        start = tm.init.spectral_start(problem) if x0 is None else x0
+        start = tm.init.spectral_init(problem) if x0 is None else x0
         return self._at(problem, tm.thosvd(start, problem.rank), np.nan)
 
     def step(self, problem: tm.Problem, state: RelaxedState) -> RelaxedState:

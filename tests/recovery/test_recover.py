@@ -13,7 +13,7 @@ import tensormend as tm
 from cases import METHODS
 from tensormend.errors import DataWarning, InputError
 from tensormend.recovery.entry import METHODS as SOLVERS_BY_NAME
-from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto
+from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto, SeMPIHT
 
 pytestmark = pytest.mark.numerical
 
@@ -105,12 +105,15 @@ def test_holdout_by_share_and_by_pair() -> None:
     assert wrong.history.validation_error[-1] == pytest.approx(2)
 
 
-def test_lead_and_order() -> None:
+def test_tangent_mode_and_mode_order() -> None:
     data = np.where(KNOWN, DENSE, np.nan)
-    for lead in (0, 1, 2, -1, "auto"):
-        assert is_recovered(tm.complete(data, 2, method="sm-qrgd", lead=lead, tol=1e-8))
-    for method in ("sm-qrgd", "sempiht"):
-        assert is_recovered(tm.complete(data, 2, method=method, order=(2, 0, 1), tol=1e-8))
+    for mode in (0, 1, 2, -1, "auto"):
+        solver = SMQRGD(tangent_mode=mode)
+        assert is_recovered(tm.complete(data, 2, method=solver, tol=1e-8))
+    for ordered in (SMQRGD(mode_order=(2, 0, 1)), SeMPIHT(mode_order=(2, 0, 1))):
+        assert is_recovered(tm.complete(data, 2, method=ordered, tol=1e-8))
+    with pytest.raises(tm.errors.InputError, match="tangent_mode must be a mode or 'auto'"):
+        SMQRGD(tangent_mode="first")  # type: ignore[arg-type]
 
 
 def refuse(message: str, **options: Any) -> Any:
@@ -127,23 +130,21 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rbb", method="newton"),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
-        refuse("start must be one of spectral, corrected, random", start="zero"),
-        refuse("a start must have shape", start=tm.simulate.random_tucker((3, 3, 3), 2, rng=0)),
-        refuse("method 'auto' has no lead", lead=0),
-        refuse("method 'tiht' has no order", method="tiht", order=(0, 1, 2)),
-        refuse("method 'sempiht' has no lead", method="sempiht", lead=1),
-        refuse("must begin with the lead mode", method="sm-qrgd", lead=1, order=(0, 1, 2)),
-        refuse("must name each of the 3 modes once", method="sm-qrgd", order=(0, 1, 1)),
-        refuse("mode must lie between", method="sm-qrgd", lead=3),
-        refuse("lead belongs to the solver", method=SMQRGD(), lead=0),
+        refuse("init must be one of spectral, corrected, random", init="zero"),
+        refuse("init must have shape", init=tm.simulate.random_tucker((3, 3, 3), 2, rng=0)),
+        refuse(
+            "must begin with the tangent mode",
+            method=SMQRGD(tangent_mode=1, mode_order=(0, 1, 2)),
+        ),
+        refuse("must name each of the 3 modes once", method=SMQRGD(mode_order=(0, 1, 1))),
+        refuse("mode must lie between", method=SMQRGD(tangent_mode=3)),
         refuse("method 'rcg' has no choice of step", method="rcg", step="constant"),
         refuse("step belongs to the solver", method=SMQRGD(), step="constant"),
         refuse("or a solver such as", method=SMQRGD),
         refuse("or a solver such as", method=None),
-        refuse("lead must be a mode or 'auto'", method="sm-qrgd", lead="first"),
-        refuse("start must be one of", start=np.ones(3)),
-        refuse("a start must be finite", start=TRUTH * np.nan),
-        refuse("a complex start", start=TRUTH * 1j),
+        refuse("init must be one of", init=np.ones(3)),
+        refuse("init must be finite", init=TRUTH * np.nan),
+        refuse("a complex init", init=TRUTH * 1j),
         refuse("truth must be finite and not all zero", truth=np.zeros(SHAPE)),
         refuse("or a pair of indices and values", holdout=[[0, 0, 0]]),
         refuse("max_iter must be a whole number", max_iter=3.5),
@@ -319,7 +320,7 @@ def test_the_random_start_does_not_replay_the_simulation() -> None:
     truth = tm.simulate.random_tucker((30, 30, 30), 2, rng=0)
     operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
     y = operator.forward(truth)
-    result = tm.recover(operator, y, 2, start="random", rng=0, max_iter=0, truth=truth)
+    result = tm.recover(operator, y, 2, init="random", rng=0, max_iter=0, truth=truth)
     assert result.history.error[0] > 0.5
 
 
@@ -327,14 +328,14 @@ def test_the_random_start_of_complex_data_is_complex() -> None:
     truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
     operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.complex128)
     problem = tm.Problem(operator, operator.forward(truth), (2, 2, 2))
-    assert np.abs(tm.init.random_start(problem, 0).core.imag).max() > 0.1 * problem.y_norm / 8
+    assert np.abs(tm.init.random_init(problem, 0).core.imag).max() > 0.1 * problem.y_norm / 8
 
 
 def test_starts_take_the_data_type_of_the_data() -> None:
     operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.float32)
     y = operator.forward(TRUTH.astype(np.float32))
     for method in METHODS:
-        result = tm.recover(operator, y, 2, method=method, start=TRUTH, tol=1e-5)
+        result = tm.recover(operator, y, 2, method=method, init=TRUTH, tol=1e-5)
         assert result.x.dtype == np.float32
         assert result.n_iter == 0
 
@@ -371,7 +372,9 @@ def test_an_operator_of_ones_own(tmp_path: Path) -> None:
         path = tmp_path / f"{method}.npz"
         options: dict[str, Any] = {"method": method, "tol": 0, "xtol": 0}
         tm.recover(Blurred(SHAPE, places), y, 2, max_iter=3, checkpoint=path, **options)
-        resumed = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, resume=path, **options)
+        resumed = tm.recover(
+            Blurred(SHAPE, places), y, 2, max_iter=6, checkpoint=path, resume=True, **options
+        )
         whole = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, **options)
         assert np.array_equal(resumed.x.core, whole.x.core)
     result = tm.recover(Blurred(SHAPE, places), y, 2, tol=1e-7, max_iter=5000)

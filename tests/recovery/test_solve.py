@@ -249,7 +249,7 @@ def test_problems_made_of_others_know_the_norm_of_their_data(
 ) -> None:
     scaled = tm.Problem(problem.operator, unit * problem.y, problem.rank)
     others = [scaled.in_units(), scaled.arranged((2, 0, 1)), scaled.with_rank((1, 1, 1))]
-    for made in (scaled, *others, scaled.compact()):
+    for made in (scaled, *others, scaled.with_measurement_dtype(np.float32)):
         size = np.linalg.norm(made.y.astype(float) / unit) * unit
         assert made.y_norm == pytest.approx(size, rel=1e-12)
     assert others[-1].rank == (1, 1, 1)
@@ -273,7 +273,7 @@ def test_resumed_runs_equal_whole_runs_bit_for_bit(
     whole = recover(problem, max_iter=12, **options)
     path = tmp_path / "run.npz"
     recover(problem, max_iter=7, checkpoint=tm.Checkpoint(path, every=3), **options)
-    resumed = recover(problem, max_iter=12, resume=path, **options)
+    resumed = recover(problem, max_iter=12, checkpoint=path, resume=True, **options)
     for name, array in whole.x.as_arrays().items():
         assert np.array_equal(array, resumed.x.as_arrays()[name])
     for name in ("loss", "residual", "step_size", "change"):
@@ -286,7 +286,7 @@ def test_resumed_runs_equal_whole_runs_bit_for_bit(
 def test_time_limits_count_what_was_spent_before(problem: tm.Problem, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     first = recover(problem, tol=0, max_iter=5, checkpoint=path)
-    resumed = recover(problem, tol=0, time_limit=first.seconds / 2, resume=path)
+    resumed = recover(problem, tol=0, time_limit=first.seconds / 2, checkpoint=path, resume=True)
     assert resumed.status is tm.Status.TIME_LIMIT
     assert resumed.n_iter == 5
 
@@ -294,7 +294,18 @@ def test_time_limits_count_what_was_spent_before(problem: tm.Problem, tmp_path: 
 def test_a_run_of_no_iterations_leaves_a_checkpoint(problem: tm.Problem, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     recover(problem, tol=0, max_iter=0, checkpoint=path)
-    assert recover(problem, tol=0, max_iter=2, resume=path).n_iter == 2
+    assert recover(problem, tol=0, max_iter=2, checkpoint=path, resume=True).n_iter == 2
+
+
+def test_resume_needs_a_checkpoint_and_begins_where_there_is_no_file(
+    problem: tm.Problem, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="resume needs a checkpoint to continue from"):
+        recover(problem, resume=True)
+    path = tmp_path / "run.npz"
+    first = recover(problem, tol=0, max_iter=2, checkpoint=path, resume=True)
+    assert first.n_iter == 2
+    assert path.exists()
 
 
 def test_interruption_between_checkpoints(problem: tm.Problem, tmp_path: Path) -> None:
@@ -308,7 +319,7 @@ def test_interruption_between_checkpoints(problem: tm.Problem, tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         recover(problem, tol=0, callback=die, checkpoint=tm.Checkpoint(path, every=3))
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
-    resumed = recover(problem, tol=0, xtol=0, max_iter=10, resume=path)
+    resumed = recover(problem, tol=0, xtol=0, max_iter=10, checkpoint=path, resume=True)
     whole = recover(problem, tol=0, xtol=0, max_iter=10)
     assert np.array_equal(resumed.x.core, whole.x.core)
 
@@ -317,17 +328,15 @@ def test_checkpoints_refuse_another_run(problem: tm.Problem, tmp_path: Path) -> 
     path = tmp_path / "run.npz"
     recover(problem, tol=0, max_iter=3, checkpoint=path)
     with pytest.raises(CheckpointError, match="another run"):
-        recover(problem, method="tiht", resume=path)
+        recover(problem, method="tiht", checkpoint=path, resume=True)
     with pytest.raises(CheckpointError, match="another run"):
-        tm.recover(problem.operator, 2 * problem.y, 2, resume=path)
+        tm.recover(problem.operator, 2 * problem.y, 2, checkpoint=path, resume=True)
     moved = np.roll(tm.simulate.sample_indices(problem.shape, 0.5, rng=1), 1, axis=0)
     with pytest.raises(CheckpointError, match=r"another run|operator has changed"):
-        tm.recover(tm.Sampling(problem.shape, moved), problem.y, 2, resume=path)
-    with pytest.raises(CheckpointError, match="does not exist"):
-        recover(problem, resume=tmp_path / "nowhere.npz")
+        tm.recover(tm.Sampling(problem.shape, moved), problem.y, 2, checkpoint=path, resume=True)
     (tmp_path / "garbage.npz").write_bytes(b"PK garbage")
     with pytest.raises(CheckpointError, match="damaged"):
-        recover(problem, resume=tmp_path / "garbage.npz")
+        recover(problem, checkpoint=tmp_path / "garbage.npz", resume=True)
 
 
 def edit_checkpoint(path: Path, **changes: Callable[[Any], Any]) -> None:
@@ -362,9 +371,9 @@ def test_a_checkpoint_of_another_machine_goes_on_and_says_so(
         loss=in_last_row(lambda _: loss),
         residual=in_last_row(lambda residual: residual + shift),
     )
-    resumed = recover(problem, max_iter=max_iter + 2, resume=path, checkpoint=path, **options)
+    resumed = recover(problem, max_iter=max_iter + 2, checkpoint=path, resume=True, **options)
     assert resumed.notes == (MOVED,)
-    again = recover(problem, max_iter=max_iter + 3, resume=path, **options)
+    again = recover(problem, max_iter=max_iter + 3, checkpoint=path, resume=True, **options)
     assert again.notes == (MOVED,)  # a part of it was computed elsewhere all the same
     assert again.x.distance(whole.x) <= 1e3 * shift * whole.x.norm()
     assert whole.notes == ()
@@ -378,7 +387,9 @@ def test_measurements_that_were_computed_elsewhere_are_the_same(
     signs = np.random.default_rng(0).choice([-1, 1], problem.y.size)
     for roundings in (2, 1e3):  # of data, and where a mean a thousand times as large was taken out
         y = problem.y * (1 + roundings * np.finfo(float).eps * signs)
-        resumed = tm.recover(problem.operator, y, 2, tol=0, max_iter=5, resume=path)
+        resumed = tm.recover(
+            problem.operator, y, 2, tol=0, max_iter=5, checkpoint=path, resume=True
+        )
         assert resumed.notes[-1] == MOVED
         assert resumed.n_iter == 5
 
@@ -392,7 +403,7 @@ def test_other_measurements_of_the_same_size_are_refused(
     other = tm.simulate.add_noise(problem.y, size * float(np.std(problem.y)), rng=0)
     other *= problem.y_norm / np.linalg.norm(other)
     with pytest.raises(CheckpointError, match=r"another run: the measurements differ"):
-        tm.recover(problem.operator, other, 2, tol=0, resume=path)
+        tm.recover(problem.operator, other, 2, tol=0, checkpoint=path, resume=True)
 
 
 @pytest.mark.parametrize("change", ["one value", "two places"])
@@ -410,7 +421,7 @@ def test_few_other_measurements_in_single_precision_are_refused(
     else:
         other[[i, j]] = y[[j, i]]
     with pytest.raises(CheckpointError, match=r"another run: the measurements differ"):
-        tm.recover(operator, other, 2, method="rgd", tol=0, resume=path)
+        tm.recover(operator, other, 2, method="rgd", tol=0, checkpoint=path, resume=True)
 
 
 def test_another_operator_is_refused_by_the_residual_it_gives(
@@ -421,7 +432,7 @@ def test_another_operator_is_refused_by_the_residual_it_gives(
     indices = tm.simulate.sample_indices(problem.shape, 0.5, rng=1)
     scaled = (1 + 1e-5) * tm.Sampling(problem.shape, indices)
     with pytest.raises(CheckpointError, match="gives 1e-05 on this problem; the operator has"):
-        tm.recover(scaled, problem.y, 2, tol=1e-12, resume=path)
+        tm.recover(scaled, problem.y, 2, tol=1e-12, checkpoint=path, resume=True)
 
 
 def test_checkpoint_folder_must_exist_before_any_work(problem: tm.Problem, tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS, 
 from tensormend import theory
 from tensormend.core import manifold, truncate, tucker
 from tensormend.core.manifold import ModeTangent, TuckerTangent
-from tensormend.recovery.init import spectral_start
+from tensormend.recovery.init import spectral_init
 from tensormend.recovery.loop import solve
 from tensormend.recovery.solvers import RCG, RGD, RGN, SMQRGD
-from tensormend.recovery.solvers.smqrgd import choose_lead
+from tensormend.recovery.solvers.smqrgd import choose_tangent_mode
 from tensormend.recovery.steps import ConstantStep, NormalizedStep
 from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.testing import ConformanceError, check_solver
@@ -143,7 +143,7 @@ def test_recovers_from_gaussian_measurements(method: str) -> None:
 def test_every_start_leads_home(method: str, start: str) -> None:
     truth, problem = sampled((20, 21, 22), (2, 2, 2), 0.5)
     result = tm.recover(
-        problem.operator, problem.y, 2, method=method, start=start, rng=0, tol=1e-9, max_iter=2000
+        problem.operator, problem.y, 2, method=method, init=start, rng=0, tol=1e-9, max_iter=2000
     )
     assert result.success
     assert result.x.distance(truth) < 1e-7 * truth.norm()
@@ -153,7 +153,7 @@ def test_the_corrected_start_is_nearer_when_samples_are_few() -> None:
     """The correction removes the excess of the Gram diagonal, which dominates at 2%."""
     truth, problem = sampled((100, 100, 100), 5, 0.02)
     plain = RGD().init(problem, None).x
-    corrected = tm.init.corrected_start(problem)
+    corrected = tm.init.corrected_init(problem)
 
     def angle(x: tm.Tucker) -> float:
         gaps = [
@@ -197,7 +197,7 @@ def test_lemma_3_1_on_real_iterates() -> None:
     """P(X^k) = X^k: the iterate lies in the tangent space of X-hat, which it is not equal to."""
     _, problem = sampled((12, 13, 14), (2, 3, 4), 0.3)
     for lead in range(3):
-        solver = SMQRGD(NormalizedStep(), lead=lead)
+        solver = SMQRGD(NormalizedStep(), tangent_mode=lead)
         state = solver.init(problem, None)
         for _ in range(5):
             x = state.x.todense()
@@ -319,7 +319,7 @@ def test_thresholding_leaves_a_start_that_does_not_lead(method: str) -> None:
     start = diagonal([10.0, 9.0, 7.0], [0, 1, 3])
     operator = tm.Sampling.from_observed(np.ones(data.shape, bool))
     result = tm.recover(
-        operator, operator.forward(data), 3, method=method, step="constant", start=start
+        operator, operator.forward(data), 3, method=method, step="constant", init=start
     )
     assert result.loss == pytest.approx(7.0**2 / 2)
 
@@ -339,7 +339,7 @@ def test_accelerated_iterations() -> None:
     _, problem = sampled((100, 100, 100), 5, 0.05)
     counts = {
         method: tm.recover(
-            problem.operator, problem.y, 5, method=method, start="corrected", tol=1e-10
+            problem.operator, problem.y, 5, method=method, init="corrected", tol=1e-10
         ).n_iter
         for method in ("rgd", "rcg", "rgn")
     }
@@ -377,9 +377,9 @@ def test_gauss_newton_solves_the_tangent_problem() -> None:
 
 
 def test_lead_mode_by_cost() -> None:
-    assert choose_lead((100, 100, 100), (10, 20, 30), 300_000) == 0
-    assert choose_lead((100, 100, 100), (30, 20, 10), 300_000) == 2
-    assert choose_lead((10, 1000, 10), (3, 3, 3), 50_000) == 1
+    assert choose_tangent_mode((100, 100, 100), (10, 20, 30), 300_000) == 0
+    assert choose_tangent_mode((100, 100, 100), (30, 20, 10), 300_000) == 2
+    assert choose_tangent_mode((10, 1000, 10), (3, 3, 3), 50_000) == 1
 
 
 def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over_ratio() -> None:
@@ -389,7 +389,7 @@ def test_isotropic_scale_with_step_one_is_the_bare_projection_with_step_one_over
     isotropic = tm.Sampling(truth.shape, bare.indices, norm="isotropic")
     # the spectral starts differ by the factor 1/ratio, so begin both at one point
     start = RGD().init(problem, None).x
-    options: dict[str, Any] = {"method": "rgd", "start": start, "max_iter": 10, "tol": 0}
+    options: dict[str, Any] = {"method": "rgd", "init": start, "max_iter": 10, "tol": 0}
     one = tm.recover(isotropic, isotropic.forward(truth), 2, step="constant", **options)
     two = tm.recover(bare, problem.y, 2, step=1 / bare.ratio, **options)
     assert one.x.distance(two.x) < 1e-10 * truth.norm()
@@ -408,7 +408,7 @@ def test_rcg_reports_the_step_it_took() -> None:
     y = truth.entries(indices).astype(np.float32)
     problem = tm.Problem(operator, y, (4, 4, 4)).in_units()
     solver = RCG()
-    state = solver.init(problem, tm.init.corrected_start(problem))
+    state = solver.init(problem, tm.init.corrected_init(problem))
     for _ in range(300):
         new = solver.step(problem, state)
         paths = (state.direction, state.tangent)
@@ -438,7 +438,7 @@ def test_the_corrected_start_makes_no_panel_larger_than_the_data() -> None:
     operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 100_000, rng=1), leaf_mode=0)
     problem = tm.Problem(operator, operator.forward(truth), (1, 1, 1))
     tracemalloc.start()
-    tm.init.corrected_start(problem)
+    tm.init.corrected_init(problem)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 1700 * 1700
@@ -491,7 +491,7 @@ def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: s
         monkeypatch.setattr(truncate, "LARGE", large)
         operator = tm.Sampling(shape, indices, dtype=dtype, threads=threads)
         problem = tm.Problem(operator, truth.entries(indices), (3, 3, 3))
-        starts.append(tm.init.corrected_start(problem))
+        starts.append(tm.init.corrected_init(problem))
     whole, one, *more = starts
     assert one.distance(whole) < 1e-5 * whole.norm()
     for other in more:
@@ -508,7 +508,7 @@ def test_the_corrected_start_with_plenty_of_samples(monkeypatch: pytest.MonkeyPa
     errors = []
     for plenty in (tm.init.PLENTY, np.inf):
         monkeypatch.setattr(tm.init, "PLENTY", plenty)
-        errors.append(tm.init.corrected_start(problem).distance(truth) / truth.norm())
+        errors.append(tm.init.corrected_init(problem).distance(truth) / truth.norm())
     assert errors[0] != errors[1]  # two ways
     assert errors[0] < 1.2 * errors[1] < 0.2
 
@@ -525,7 +525,7 @@ def scarce(seed: int, ratio: float = 0.015) -> tuple[tm.Tucker, tm.Sampling, Any
 
 def test_auto_restarts_where_its_start_led_astray() -> None:
     truth, operator, y = scarce(seed=5)
-    plain = tm.recover(operator, y, 2, method="rgn", start="corrected", tol=1e-8, max_iter=60)
+    plain = tm.recover(operator, y, 2, method="rgn", init="corrected", tol=1e-8, max_iter=60)
     assert plain.x.distance(truth) > 0.1 * truth.norm()  # or the test shows nothing
     result = tm.recover(operator, y, 2, tol=1e-8)
     assert result.x.distance(truth) < 1e-6 * truth.norm()
@@ -552,9 +552,9 @@ def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
 
 def test_auto_takes_the_start_it_is_given() -> None:
     _, problem = sampled((12, 13, 14), (2, 2, 2), 0.5)
-    x0 = spectral_start(problem)
-    named = tm.recover(problem.operator, problem.y, 2, start="spectral", max_iter=1)
-    given = tm.recover(problem.operator, problem.y, 2, start=x0, max_iter=1)
+    x0 = spectral_init(problem)
+    named = tm.recover(problem.operator, problem.y, 2, init="spectral", max_iter=1)
+    given = tm.recover(problem.operator, problem.y, 2, init=x0, max_iter=1)
     own = tm.recover(problem.operator, problem.y, 2, max_iter=1)
     assert named.history.loss[0] == pytest.approx(given.history.loss[0])
     assert named.history.loss[0] != pytest.approx(own.history.loss[0])
@@ -566,7 +566,7 @@ def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
     cut = len(whole.history) - 3
     path = tmp_path / "run.npz"
     tm.recover(operator, y, 2, tol=1e-8, max_iter=cut, checkpoint=path)
-    resumed = tm.recover(operator, y, 2, tol=1e-8, resume=path)
+    resumed = tm.recover(operator, y, 2, tol=1e-8, checkpoint=path, resume=True)
     assert resumed.notes == whole.notes
     assert np.array_equal(resumed.x.core, whole.x.core)
 
@@ -609,15 +609,18 @@ def test_gauss_newton_goes_on_well_beyond_its_target() -> None:
 def test_a_start_that_fits_is_taken_as_it_is() -> None:
     truth, problem = sampled((10, 11, 12), (2, 2, 2), 0.5)
     start = truth.orthonormal()
-    assert problem.start(start) is start
+    assert problem.initial_point(start) is start
     tilted = tm.Tucker(truth.core, tuple(2 * u for u in truth.factors))
     wide = truth + tm.simulate.random_tucker(truth.shape, 1, rng=3) * 1e-3
     for other in (tilted, wide):
         assert not other.is_orthonormal()
-        cut = problem.start(other)
+        cut = problem.initial_point(other)
         assert cut.is_orthonormal()
         assert cut.rank == problem.rank
         assert cut.distance(other) < 2e-3 * other.norm()
+
+
+HALF = {"float64": np.float32, "complex128": np.complex64}
 
 
 @pytest.mark.parametrize("method", ["auto", "rcg", "rgd", "sm-qrgd", "tiht"])
@@ -628,16 +631,32 @@ def test_measurements_in_half_the_bits(method: str, dtype: str) -> None:
         truth.shape, tm.simulate.sample_indices(truth.shape, 0.4, rng=1), dtype=dtype
     )
     y = operator.forward(truth)
-    result = tm.recover(operator, y, 2, method=method, compact=True, tol=1e-6)
+    result = tm.recover(operator, y, 2, method=method, measurement_dtype=HALF[dtype], tol=1e-6)
     assert result.success
     assert result.x.dtype == np.dtype(dtype)
-    rounded = y.astype({"float64": "float32", "complex128": "complex64"}[dtype]).astype(dtype)
+    rounded = y.astype(HALF[dtype]).astype(dtype)
     plain = tm.recover(operator, rounded, 2, method=method, tol=1e-6)
     assert result.x.distance(plain.x) < 1e-9 * truth.norm()
 
 
-def test_compact_storage_refuses_what_it_cannot_hold() -> None:
+@pytest.mark.parametrize(
+    ("dtype", "wrong", "message"),
+    [
+        ("float64", "complex64", "one of float32 or float64 for a problem of float64, got complex"),
+        ("float32", "float64", "one of float32 for a problem of float32, got float64"),
+        ("complex128", "float32", "one of complex64 or complex128 for a problem of complex128"),
+        ("float64", "int8", "got int8"),
+        ("float64", "half a float", "must be a data type such as numpy.float32, got 'half a"),
+    ],
+)
+def test_measurement_types_that_are_refused(dtype: str, wrong: str, message: str) -> None:
+    _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8, dtype=dtype)
+    with pytest.raises(tm.errors.InputError, match=message):
+        tm.recover(problem.operator, problem.y, 2, measurement_dtype=wrong)
+
+
+def test_single_precision_refuses_what_it_cannot_hold() -> None:
     _, problem = sampled((6, 7, 8), (2, 2, 2), 0.8)
     for unit in (1e-60, 1e60):
         with pytest.raises(tm.errors.InputError, match="single precision can hold"):
-            tm.recover(problem.operator, unit * problem.y, 2, compact=True)
+            tm.recover(problem.operator, unit * problem.y, 2, measurement_dtype=np.float32)

@@ -50,12 +50,12 @@ def make_methods(d: int) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     return {
         "TIHT": (tm.solvers.TIHT, dense.tiht, {}),
         "SeMPIHT": (tm.solvers.SeMPIHT, dense.sempiht, {}),
-        "SeMPIHT order": (tm.solvers.SeMPIHT, dense.sempiht, {"order": order}),
+        "SeMPIHT order": (tm.solvers.SeMPIHT, dense.sempiht, {"mode_order": order}),
         "RGD": (tm.solvers.RGD, dense.rgd, {}),
-        "SMQRGD lead 0": (tm.solvers.SMQRGD, dense.smqrgd, {"lead": 0}),
-        "SMQRGD lead 1": (tm.solvers.SMQRGD, dense.smqrgd, {"lead": 1}),
-        "SMQRGD last lead": (tm.solvers.SMQRGD, dense.smqrgd, {"lead": last}),
-        "SMQRGD order": (tm.solvers.SMQRGD, dense.smqrgd, {"order": order}),
+        "SMQRGD lead 0": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 0}),
+        "SMQRGD lead 1": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 1}),
+        "SMQRGD last lead": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": last}),
+        "SMQRGD order": (tm.solvers.SMQRGD, dense.smqrgd, {"mode_order": order}),
     }
 
 

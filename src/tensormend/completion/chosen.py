@@ -121,12 +121,12 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
             sampling,
             values,
             trial.rank,
-            start=choice.x,
+            init=choice.x,
             tol=1e-9,
             time_limit=_time_for_fit(run, limit),
             callback=run.looks_on(f"rank {trial.rank}"),
             checkpoint=run.part.checkpoint(),
-            resume=run.part.resume,
+            resume=run.part.can_resume,
         )
         freedom = float(result.x.n_parameters)
     judged = Judged(
@@ -167,9 +167,9 @@ def _fit_shrunken(
     solver = replace(
         PLAIN,
         strength=trial.strength,
-        first=trial.strength,
-        rounds=FIT_ROUNDS,
-        balance=trial.mode_weights,
+        initial_strength=trial.strength,
+        iterations_per_strength=FIT_ROUNDS,
+        mode_weights=trial.mode_weights,
     )
     left = _time_for_fit(run, limit)
     run.watch.expect(solver.n_path)
@@ -180,7 +180,7 @@ def _fit_shrunken(
         stop=StoppingCriteria(tol=0, xtol=0, patience=solver.n_path + 1, time_limit=left),
         callback=run.looks_on(f"strength {trial.strength:.2g}"),
         checkpoint=run.part.checkpoint(),
-        resume=run.part.resume,
+        resume=run.part.can_resume,
     )
     left = _time_left(run, limit)
     if left is None or left > 0:

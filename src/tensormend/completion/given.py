@@ -50,7 +50,7 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
         _warn_about_overlap(known, others[0])
     elif fold is not None:
         others = known.indices[fold.held], known.values[fold.held]
-    settings = {"start": "corrected", **settings}
+    settings = {"init": "corrected", **settings}
     if settings["time_limit"] is not None and run.part.spent:
         settings["time_limit"] += run.part.spent  # the limit counts anew
     callback = run.looks_on(f"rank {rank}", settings.pop("callback", None))
@@ -63,7 +63,7 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
         threads=run.threads,
         callback=callback,
         checkpoint=run.part.checkpoint(),
-        resume=run.part.resume,
+        resume=run.part.can_resume,
         **settings,
     )
     freedom = float(result.x.n_parameters)

@@ -73,20 +73,20 @@ class Part:
         return Checkpoint(self.running, every=1, seconds=self.every, extra=labelled)
 
     @property
-    def resume(self) -> Path | None:
-        """The checkpoint to go on from, if the part was cut short."""
+    def can_resume(self) -> bool:
+        """Whether there is a checkpoint to continue from, because the part was cut short."""
         if self.running is None or not self.running.exists():
-            return None
-        return self.running if str(read_extra(self.running).get(WHAT, "")) == self.what else None
+            return False
+        return str(read_extra(self.running).get(WHAT, "")) == self.what
 
     @property
     def spent(self) -> float:
         """Seconds that the run to go on from had taken."""
-        return 0.0 if self.resume is None else read_seconds(self.resume)
+        return read_seconds(self.running) if self.running and self.can_resume else 0.0
 
     def extra(self) -> dict[str, Array]:
         """Return what else was saved with the checkpoint to go on from."""
-        arrays = {} if self.resume is None else read_extra(self.resume)
+        arrays = read_extra(self.running) if self.running and self.can_resume else {}
         arrays.pop(WHAT, None)
         return arrays
 

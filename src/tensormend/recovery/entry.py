@@ -6,20 +6,19 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tensormend.core.algebra import Array, as_rank, norm
 from tensormend.core.fibres import choose_modes
-from tensormend.core.truncate import as_order
 from tensormend.core.tucker import Tucker, degrees_of_freedom
 from tensormend.errors import DataWarning, InputError, warn_user
 from tensormend.operators import Operator, Sampling
 from tensormend.recovery.checkpoint import Checkpoint
 from tensormend.recovery.contract import Ordered, Solver
-from tensormend.recovery.init import corrected_start, random_start, spectral_start
-from tensormend.recovery.loop import Callback, Start, solve
+from tensormend.recovery.init import corrected_init, random_init, spectral_init
+from tensormend.recovery.loop import Callback, Init, solve
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.result import Result
 from tensormend.recovery.solvers import (
@@ -44,7 +43,7 @@ METHODS: dict[str, Any] = {
 }
 """Solver classes by the name that `recover` and `complete` take."""
 
-STARTS = ("spectral", "corrected", "random")
+INITS = ("spectral", "corrected", "random")
 N_NAMED = 5  # slices that a warning names
 
 
@@ -55,9 +54,7 @@ def recover(
     *,
     method: str | Solver[Any] = "auto",
     step: str | float | StepRule | None = None,
-    start: str | Tucker | None = None,
-    lead: int | Literal["auto"] | None = None,
-    order: Sequence[int] | None = None,
+    init: str | Tucker | None = None,
     tol: float = 1e-6,
     xtol: float | None = None,
     truth_tol: float | None = None,
@@ -69,10 +66,10 @@ def recover(
     validation_data: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     rng: int | np.random.Generator | None = None,
     threads: int | None = None,
-    compact: bool = False,
+    measurement_dtype: Any = None,
 ) -> Result:
     """Recover a tensor of low multilinear rank from ``y = A(T) + noise``.
 
@@ -86,25 +83,23 @@ def recover(
         the rank but shrinkage within it, see `Shrink`), or a solver
     step : ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
         step rule, for the methods that have a choice
-    start : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;
+    init : ``"spectral"`` (the paper's ``H(A* y)``), ``"corrected"``, ``"random"``, or a tensor;
         by default the method's own, which is the corrected one for ``"auto"`` and the paper's for
         the others
-    lead : tangent mode of SM-QRGD, ``"auto"`` (by cost) by default
-    order : processing order of the modes of ST-HOSVD, for SM-QRGD and SeMPIHT; by default
-        ascending rank, for SM-QRGD after the lead mode
     tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit : when to stop, see
         `StoppingCriteria`
     truth : the true tensor, if known, for the error column of the history and ``truth_tol``
     validation_data : an operator and measurements kept from the solver, for the history
     callback : called with an `Iteration` after every iteration; returning true ends the run
     checkpoint : a path to save the run to, every 10 iterations and at the end, or a `Checkpoint`
-    resume : path of a checkpoint to go on from, with the other arguments as they were: bit for bit
-        on the machine that saved it, to rounding on another, which the notes then say
-    rng : generator or seed of the random start
+    resume : continue from the checkpoint, if its file exists, with the other arguments as they
+        were: bit for bit on the machine that saved it, to rounding on another, which the notes
+        then say
+    rng : generator or seed of the random initial point
     threads : threads of the kernels, all cores by default
-    compact : keep the measurements in half the bits (float32 for float64) and indices in 16 where
-        they fit, while iterates and sums stay in full: half the memory, for data that are not
-        exact to seven digits anyway
+    measurement_dtype : data type to round the measurements to, as ``numpy.float32`` for float64,
+        while iterates and sums keep theirs, and indices take 16 bits where they fit: half the
+        memory, for data that are not exact to seven digits anyway
 
     Returns
     -------
@@ -129,14 +124,14 @@ def recover(
         )
     problem = Problem(operator, y, as_rank(rank, operator.tensor_shape))
     stop = StoppingCriteria(tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit)
-    solver = _make_solver(method, step, lead, order, problem, stop)
-    x0 = _make_start(start, solver, problem, rng)
+    solver = _make_solver(method, step, problem, stop)
+    x0 = _make_init(init, solver, problem, rng)
     truth = _check_truth(truth, problem)
     _check_validation_data(validation_data, problem)
     _warn_about_data(problem, solver)
     problem = problem.arranged(_arrangement(solver, problem), threads)
-    if compact:
-        problem = problem.compact()
+    if measurement_dtype is not None:
+        problem = problem.with_measurement_dtype(measurement_dtype)
     return solve(
         problem,
         solver,
@@ -157,8 +152,6 @@ def recover(
 def _make_solver(
     method: str | Solver[Any],
     step: str | float | StepRule | None,
-    lead: int | Literal["auto"] | None,
-    order: Sequence[int] | None,
     problem: Problem,
     stop: StoppingCriteria,
 ) -> Solver[Any]:
@@ -168,26 +161,19 @@ def _make_solver(
                 f"method must be one of {', '.join(METHODS)}, or a solver such as SMQRGD(), got "
                 f"{method!r}"
             )
-        for name, value in (("step", step), ("lead", lead), ("order", order)):
-            if value is not None:
-                raise InputError(f"{name} belongs to the solver; set it there")
+        if step is not None:
+            raise InputError("step belongs to the solver; set it there")
         return method
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, or a solver, got {method!r}")
     options: dict[str, Any] = {}
     if step is not None:
         options["step_rule"] = as_step(step)
-    if lead is not None:
-        options["lead"] = lead
-    if order is not None:
-        options["order"] = as_order(order, problem.rank)
     allowed = {f.name for f in fields(METHODS[method])}
-    for name in options:
-        if name not in allowed:
-            what = "choice of step" if name == "step_rule" else name
-            raise InputError(
-                f"method {method!r} has no {what}; leave it out, or name a method that has it"
-            )
+    if not options.keys() <= allowed:
+        raise InputError(
+            f"method {method!r} has no choice of step; leave it out, or name a method that has it"
+        )
     # what is to be reached; where the true error decides, the residual must not
     target = stop.tol if stop.truth_tol is None else 0.0
     if METHODS[method] is Auto:
@@ -218,34 +204,33 @@ def _as_checkpoint(
     return Checkpoint(checkpoint)
 
 
-def _make_start(
-    start: str | Tucker | None,
+def _make_init(
+    init: str | Tucker | None,
     solver: Solver[Any],
     problem: Problem,
     rng: int | np.random.Generator | None,
-) -> Tucker | Start | None:
-    if start is None:
+) -> Tucker | Init | None:
+    if init is None:
         return None
-    if isinstance(start, Tucker):
-        if start.shape != problem.shape or any(
-            s < r for s, r in zip(start.rank, problem.rank, strict=True)
+    if isinstance(init, Tucker):
+        if init.shape != problem.shape or any(
+            s < r for s, r in zip(init.rank, problem.rank, strict=True)
         ):
             raise InputError(
-                f"a start must have shape {problem.shape} and at least rank {problem.rank}, got "
-                f"{start}"
+                f"init must have shape {problem.shape} and at least rank {problem.rank}, got {init}"
             )
-        if start.dtype.kind == "c" and problem.dtype.kind != "c":
-            raise InputError("a complex start needs complex measurements; take its real part")
-        if not all(np.isfinite(array).all() for array in start.as_arrays().values()):
-            raise InputError("a start must be finite, got NaN or infinite numbers")
-        return start.astype(problem.dtype)
-    if not isinstance(start, str) or start not in STARTS:
-        raise InputError(f"start must be one of {', '.join(STARTS)}, or a Tucker, got {start!r}")
-    if start == "corrected":
-        return None if isinstance(solver, Auto) else corrected_start
-    if start == "random":
-        return lambda inside: random_start(inside, rng)
-    return spectral_start if isinstance(solver, Auto) else None
+        if init.dtype.kind == "c" and problem.dtype.kind != "c":
+            raise InputError("a complex init needs complex measurements; take its real part")
+        if not all(np.isfinite(array).all() for array in init.as_arrays().values()):
+            raise InputError("init must be finite, got NaN or infinite numbers")
+        return init.astype(problem.dtype)
+    if not isinstance(init, str) or init not in INITS:
+        raise InputError(f"init must be one of {', '.join(INITS)}, or a Tucker, got {init!r}")
+    if init == "corrected":
+        return None if isinstance(solver, Auto) else corrected_init
+    if init == "random":
+        return lambda inside: random_init(inside, rng)
+    return spectral_init if isinstance(solver, Auto) else None
 
 
 def _check_truth(truth: Tucker | Array | None, problem: Problem) -> Tucker | Array | None:

@@ -25,7 +25,7 @@ from tensormend.recovery.problem import Problem
 
 # The eigenvectors of sampled data are estimates, and noise beyond a tenth: more sweeps cost more
 # than the iterations they save.
-START_TOL, START_SWEEPS = 0.1, 8
+INIT_TOL, INIT_SWEEPS = 0.1, 8
 
 # From this many samples per degree of freedom on, the other modes are estimated after projection
 # onto the lead factor, which needs the entries in one order only; from the second number on a few
@@ -33,10 +33,10 @@ START_TOL, START_SWEEPS = 0.1, 8
 MANY_SAMPLES, PLENTY = 20, 100
 SURPLUS, N_PRODUCTS = 3, 2
 
-__all__ = ["corrected_start", "random_start", "spectral_start"]
+__all__ = ["corrected_init", "random_init", "spectral_init"]
 
 
-def corrected_start(problem: Problem) -> Tucker:
+def corrected_init(problem: Problem) -> Tucker:
     """Diagonally corrected spectral start, scaled to fit the measurements best.
 
     For entries sampled with ratio ``p`` from ``T``, the mean of the Gram matrix of an unfolding of
@@ -53,7 +53,7 @@ def corrected_start(problem: Problem) -> Tucker:
         needed = degrees_of_freedom(problem.shape, problem.rank)
         is_small = panel * back.dtype.itemsize <= DEFAULT_MEMORY_LIMIT / 8  # it is copied twice
         if is_small and problem.operator.n_measurements >= max(MANY_SAMPLES * needed, panel / 4):
-            x = _sequential_start(problem, back, ratio)
+            x = _sequential_init(problem, back, ratio)
         else:
             grams = [back.gram(k, shrink=ratio) for k in range(len(problem.shape))]
             factors = tuple(_leading(problem, k, gram) for k, gram in enumerate(grams))
@@ -65,7 +65,7 @@ def corrected_start(problem: Problem) -> Tucker:
     return x * (norm(x.core) ** 2 / energy) if energy > 0 else x
 
 
-def _sequential_start(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
+def _sequential_init(problem: Problem, back: SparsePlusTucker, ratio: float) -> Tucker:
     """Estimate one factor after the other, each from what the ones before it left."""
     lead, needed = back.fibres.leaf_mode, degrees_of_freedom(problem.shape, problem.rank)
     find = _power_basis if problem.operator.n_measurements >= PLENTY * needed else _leading
@@ -95,17 +95,17 @@ def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Arr
         problem.shape[mode],
         problem.rank[mode],
         dtype=problem.dtype,
-        tol=START_TOL,
-        max_sweeps=START_SWEEPS,
+        tol=INIT_TOL,
+        max_sweeps=INIT_SWEEPS,
     )[0]
 
 
-def spectral_start(problem: Problem) -> Tucker:
+def spectral_init(problem: Problem) -> Tucker:
     """Compute the paper's start ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
-    return problem.start(None)
+    return problem.initial_point(None)
 
 
-def random_start(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:
+def random_init(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:
     """Gaussian start whose measurements have the norm of ``y``.
 
     Drawn from a stream of its own, so that a problem simulated from the same seed is independent.

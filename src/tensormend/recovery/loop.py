@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from tensormend.recovery.problem import Problem
 from tensormend.recovery.result import History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["Callback", "Iteration", "Start", "solve"]
+__all__ = ["Callback", "Init", "Iteration", "solve"]
 
 FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
 
@@ -40,8 +40,8 @@ class Iteration:
     record: IterationRecord
 
 
-Start = Callable[[Problem], Tucker]
-"""Makes a starting point from a problem."""
+Init = Callable[[Problem], Tucker]
+"""Makes an initial point from a problem."""
 
 Callback = Callable[[Iteration], bool | None]
 """Called after every iteration; a true return value ends the run."""
@@ -135,14 +135,14 @@ class _Monitor:
 def solve(
     problem: Problem,
     solver: Solver[Any],
-    x0: Tucker | Start | None = None,
+    x0: Tucker | Init | None = None,
     *,
     stop: StoppingCriteria | None = None,
     truth: Tucker | Array | None = None,
     validation_data: tuple[Operator, Array] | None = None,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     spent: float = 0.0,
 ) -> Result:
     """Run a solver on a problem until a rule says stop.
@@ -161,7 +161,7 @@ def solve(
     validation_data : an operator and measurements that the solver does not see
     callback : called with an `Iteration` after every iteration, ends the run by returning true
     checkpoint : save the run now and then, and at its end; a save that fails is a warning
-    resume : path of a checkpoint to go on from
+    resume : continue from the checkpoint, if its file exists
     spent : seconds already spent on preparing the problem
     """
     stop = StoppingCriteria() if stop is None else stop
@@ -169,6 +169,8 @@ def solve(
         raise InputError("truth_tol needs the true tensor; give truth= as well")
     if checkpoint is not None:
         check_folder(checkpoint.path)
+    elif resume:
+        raise InputError("resume needs a checkpoint to continue from; give checkpoint= as well")
     monitor = _Monitor(problem, truth, validation_data, stop)
     inside = problem.in_units()
     saved = time.perf_counter()
@@ -178,10 +180,10 @@ def solve(
     # to one until the run ends.
     quiet = np.errstate(over="ignore", invalid="ignore")
     with quiet, _one_blas_thread():
-        if resume is None:
+        if checkpoint is None or not (resume and Path(checkpoint.path).exists()):
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
-            run, ending = load_run(resume, problem, inside, solver), None
+            run, ending = load_run(checkpoint.path, problem, inside, solver), None
             wall -= run.records[-1].seconds
         ending = ending or stop.check(run.records, time.perf_counter() - wall) or _finished(run)
         while ending is None:
@@ -208,7 +210,7 @@ def _begin(
     problem: Problem,
     inside: Problem,
     solver: Solver[Any],
-    x0: Tucker | Start | None,
+    x0: Tucker | Init | None,
     monitor: _Monitor,
     spent: float,
 ) -> tuple[RunSoFar, tuple[Status, str] | None]:

@@ -23,6 +23,7 @@ __all__ = ["Gradient", "Problem"]
 # Sizes up to which, and down to the inverse of which, eighth powers of measurements and sums of
 # many of them are far from the limits of the data type, by its bits.
 ORDINARY = {32: 2.0**8, 64: 2.0**64}
+TYPES = {"f": ("float32", "float64"), "c": ("complex64", "complex128")}  # of measurements
 
 
 class Gradient(NamedTuple):
@@ -38,8 +39,8 @@ class Problem:
     """Minimize ``||A(x) - y||^2 / 2`` over tensors of a multilinear rank.
 
     ``dtype``, the type of the iterates and of all sums, is that of ``y`` joined with the
-    operator's; the measurements have it too, unless `compact` has halved it. ``magnitude`` is the
-    power of two below their largest.
+    operator's; the measurements have it too, unless `with_measurement_dtype` has rounded
+    them. ``magnitude`` is the power of two below their largest.
     """
 
     operator: Operator
@@ -138,21 +139,44 @@ class Problem:
         rank = as_rank(rank, self.shape)
         return self._with(self.operator, self.y, rank=rank, square=self._square)
 
-    def compact(self) -> Problem:
-        """Return the problem in less memory, its measurements rounded to half the bits.
+    def with_measurement_dtype(self, dtype: Any) -> Problem:
+        """Return the problem with its measurements rounded to another data type.
 
-        float32 for float64, complex64 for complex128; iterates and sums keep the full precision.
-        Lead-mode indices take 16 bits where the size allows.
+        Iterates and sums keep ``dtype`` of the problem. Indices along the leaf mode take 16 bits
+        where the size allows.
+
+        Parameters
+        ----------
+        dtype : data type
+            float32 or float64 for a real problem, complex64 or complex128 for a complex one, at
+            most as wide as the problem's.
+
+        Raises
+        ------
+        InputError
+            If the type is another one, or cannot hold the measurements.
         """
-        half = {"f": np.float32, "c": np.complex64}[self.dtype.kind]
-        if not 2.0**-100 < self.magnitude < 2.0**100:
+        try:
+            dtype = np.dtype(dtype)
+        except TypeError:
             raise InputError(
-                f"compact storage is for measurements that single precision can hold, got some of "
-                f"size {self.magnitude:.1g}; divide them by that first, or leave compact out"
+                f"measurement_dtype must be a data type such as numpy.float32, got {dtype!r}"
+            ) from None
+        allowed = [name for name in TYPES[self.dtype.kind] if np.dtype(name) <= self.dtype]
+        if dtype.name not in allowed:
+            raise InputError(
+                f"measurement_dtype must be one of {' or '.join(allowed)} for a problem of "
+                f"{self.dtype}, got {dtype}"
             )
-        return self._with(self.operator.compact(), self.y.astype(half))
+        if np.finfo(dtype).bits == 32 and not 2.0**-100 < self.magnitude < 2.0**100:
+            raise InputError(
+                f"measurement_dtype={dtype} is for measurements that single precision can hold, "
+                f"got some of size {self.magnitude:.1g}; divide them by that first, or leave "
+                "measurement_dtype out"
+            )
+        return self._with(self.operator.compact(), self.y.astype(dtype))
 
-    def start(self, x0: Tucker | None) -> Tucker:
+    def initial_point(self, x0: Tucker | None) -> Tucker:
         """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``."""
         if x0 is None:
             return thosvd(self.operator.shifted(None, 1.0, self.y), self.rank)

@@ -25,7 +25,7 @@ from tensormend.core.truncate import FULL_BASIS, as_order
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.recovery.init import MANY_SAMPLES
 from tensormend.recovery.solvers.auto import EXTRA_RANKS, FEW_SAMPLES
-from tensormend.recovery.solvers.smqrgd import choose_lead
+from tensormend.recovery.solvers.smqrgd import choose_tangent_mode
 
 __all__ = ["Plan", "measure_speed"]
 
@@ -71,7 +71,7 @@ class Plan:
         if self.method == "sempiht":
             lead = as_order(None, self.rank)[0]
         else:
-            lead = choose_lead(self.shape, self.rank, self.size)
+            lead = choose_tangent_mode(self.shape, self.rank, self.size)
         return (*(k for k in stored if k != lead), lead)
 
     @functools.cached_property

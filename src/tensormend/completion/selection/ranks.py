@@ -22,7 +22,7 @@ from tensormend.core.algebra import as_rank
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker, degrees_of_freedom
 from tensormend.errors import InputError
-from tensormend.recovery.init import corrected_start
+from tensormend.recovery.init import corrected_init
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.solvers import RGN
@@ -91,7 +91,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
         better = min(trials, key=lambda found: found.trial.error, default=None)
         if trials and better is not None and not _gains(better, best) and not search.is_late:
             rank = trials[0].trial.rank  # a start of its own may find what the residual hides
-            trials.append(fit(rank, corrected_start(problem.with_rank(rank))))
+            trials.append(fit(rank, corrected_init(problem.with_rank(rank))))
             better = min(trials, key=lambda found: found.trial.error)
         if better is None or not _gains(better, best):
             break

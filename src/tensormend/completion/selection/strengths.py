@@ -37,7 +37,7 @@ BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength mus
 BALANCE_ROUNDS = 4
 TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
 
-PLAIN = Shrink(rounds=3, inner=0, momentum=0.8)
+PLAIN = Shrink(iterations_per_strength=3, cg_steps=0, momentum=0.8)
 """Shrinkage by momentum alone, which is the fastest way down a path."""
 
 
@@ -48,7 +48,7 @@ def best_strength(
 
     Where the first fold is no better than the rival's was, the others are spared.
     """
-    solver = replace(PLAIN, strength=LAST, first=FIRST)
+    solver = replace(PLAIN, strength=LAST, initial_strength=FIRST)
     after = _balance_iterations(search)
     search.watch.expect(len(search.folds) * solver.n_path + after)
     runs: list[_Run] = []
@@ -56,7 +56,7 @@ def best_strength(
         runs.append(_follow(search, number, center, solver))
         if search.is_late:
             break
-        length = solver.rounds * len(runs[-1].predicted)
+        length = solver.iterations_per_strength * len(runs[-1].predicted)
         search.watch.expect((len(search.folds) - len(runs)) * length + after)
         if rival is not None and len(runs) == 1:
             errors = [squared_errors(search, predicted, 1) for predicted in runs[0].predicted]
@@ -117,7 +117,11 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     """Go on from fits with other factors on the strength."""
     strength, center = near.trial.strength, near.trial.center
     solver = replace(
-        PLAIN, strength=strength, first=strength, rounds=BALANCE_ROUNDS, balance=balance
+        PLAIN,
+        strength=strength,
+        initial_strength=strength,
+        iterations_per_strength=BALANCE_ROUNDS,
+        mode_weights=balance,
     )
     note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in balance)}"
     predicted, xs = [], []
@@ -144,7 +148,9 @@ def _refit(
     if arrays is not None:
         return Tucker.from_arrays(arrays)
     limit = search.seconds_left
-    stop = StoppingCriteria(tol=0, xtol=0, patience=solver.rounds + 1, time_limit=limit)
+    stop = StoppingCriteria(
+        tol=0, xtol=0, patience=solver.iterations_per_strength + 1, time_limit=limit
+    )
     callback = search.looks_on("balance", note)
     x = solve(setup.problem, solver, x, stop=stop, callback=callback).x
     if not search.is_late:
@@ -232,12 +238,14 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     def look(now: Iteration) -> bool:
         strength = solver.strength_at(now.n_iter - 1)
         error = None
-        if now.n_iter % solver.rounds == 0:
+        if now.n_iter % solver.iterations_per_strength == 0:
             error = judge(run, now.x, strength)
         note = f"{place}, strength {strength:.2g}"
         search.watch.tell("search", now.record, note, validation_error=error)
         is_late = search.is_late  # asked once: time goes on
-        if is_late and now.n_iter % solver.rounds:  # kept apart from what can be resumed
+        if (
+            is_late and now.n_iter % solver.iterations_per_strength
+        ):  # kept apart from what can be resumed
             cut_short.append(run.copy())
             judge(cut_short[0], now.x, strength)
         return run.is_over or is_late
@@ -257,7 +265,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             stop=stop,
             callback=look,
             checkpoint=checkpoint,
-            resume=part.resume,
+            resume=part.can_resume,
         )
         search.notes.extend(result.notes)
     if not search.is_late:

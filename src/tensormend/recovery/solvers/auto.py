@@ -12,7 +12,7 @@ from tensormend.core.algebra import Array, cap_rank
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker, degrees_of_freedom
 from tensormend.recovery.contract import Solver, State
-from tensormend.recovery.init import corrected_start
+from tensormend.recovery.init import corrected_init
 from tensormend.recovery.problem import Problem
 
 __all__ = ["Auto", "AutoState"]
@@ -91,7 +91,7 @@ class Auto:
         stage = int(_samples(problem) >= MANY_SAMPLES)
         where = "the corrected start" if x0 is None else "the start given"
         solver = self._solver(stage)
-        inner = solver.init(problem, corrected_start(problem) if x0 is None else x0)
+        inner = solver.init(problem, corrected_init(problem) if x0 is None else x0)
         note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
         return AutoState(inner, stage, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
 
@@ -196,7 +196,7 @@ def _residual(problem: Problem, loss: float) -> float:
 def _search_wider(problem: Problem, solver: Solver[Any], extra: int) -> Tucker:
     """Fit with larger ranks from the corrected start, and cut the fit to the ranks asked for."""
     wide = problem.with_rank(cap_rank([r + extra for r in problem.rank], problem.shape))
-    state: State = solver.init(wide, corrected_start(wide))
+    state: State = solver.init(wide, corrected_init(wide))
     for _ in range(WIDE_ITERATIONS):
         state = solver.step(wide, state)
         if not _residual(wide, state.loss) > WIDE_RESIDUAL:

@@ -71,7 +71,7 @@ class TIHT:
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        return _evaluate(problem, problem.start(x0), np.nan)
+        return _evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
         """Take one gradient step and truncate."""
@@ -91,29 +91,29 @@ class TIHT:
 class SeMPIHT:
     """Hard thresholding with sequentially optimal modal projections: ST-HOSVD for ``H_r``.
 
-    ``order`` is the processing order of the modes, by ascending rank by default.
+    ``mode_order`` is the processing order of the modes, by ascending rank by default.
     """
 
     name: ClassVar[str] = "sempiht"
     step_rule: StepRule = NormalizedStep()
-    order: tuple[int, ...] | None = None
+    mode_order: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def modes(self, problem: Problem) -> tuple[int, ...]:
         """Return the processing order of the modes."""
-        return as_order(self.order, problem.rank)
+        return as_order(self.mode_order, problem.rank)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at the ST-HOSVD of ``A* y``."""
         z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return _evaluate(problem, sthosvd(z, problem.rank, order=self.order), np.nan)
+        return _evaluate(problem, sthosvd(z, problem.rank, order=self.mode_order), np.nan)
 
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
         """Take one gradient step and truncate."""
         alpha, z = _shift(problem, state, self.step_rule)
-        x = sthosvd(z, problem.rank, order=self.order, start=state.x.factors)
+        x = sthosvd(z, problem.rank, order=self.mode_order, start=state.x.factors)
         return _evaluate(problem, x, alpha)
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:

@@ -47,7 +47,7 @@ class RBB:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RBBState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        x = problem.start(x0)
+        x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
         energy = problem.operator.tangent_energy(tangent)
         noise = rounding_level(gradient_norm, problem.dtype)

@@ -47,7 +47,7 @@ class RCG:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RCGState:
         """Start at ``x0`` or at ``H_r(A* y)``, along the gradient."""
-        x = problem.start(x0)
+        x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
         return RCGState(x, loss, np.nan, tangent, tangent, gradient_norm)
 

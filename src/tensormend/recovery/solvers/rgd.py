@@ -49,7 +49,7 @@ class RGD:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        return self._evaluate(problem, problem.start(x0), np.nan)
+        return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: RGDState) -> RGDState:
         """Move along the projected gradient and retract."""

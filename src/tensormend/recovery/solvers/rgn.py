@@ -70,7 +70,7 @@ class RGN:
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        return self._evaluate(problem, problem.start(x0), np.nan)
+        return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: RGNState) -> RGNState:
         """Solve on the tangent space, retract, and halve the step where the loss rose."""

@@ -49,7 +49,7 @@ class ScaledGD:
 
     def init(self, problem: Problem, x0: Tucker | None) -> ScaledGDState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
-        return self._evaluate(problem, problem.start(x0), np.nan)
+        return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: ScaledGDState) -> ScaledGDState:
         """Move core and factors, and restore orthonormal factors."""

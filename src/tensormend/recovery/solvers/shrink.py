@@ -53,30 +53,41 @@ class Shrink:
     more slowly. Directions are taken a little ahead of the iterate, at
     ``x + momentum (x - previous)``, which helps as well.
 
-    The strength ``tau / ||x||`` comes down from ``first`` to ``strength`` by the factor ``decay``,
-    with ``rounds`` iterations at each value: every stage starts from the last, which is what makes
-    the answer good where few entries are seen, and what lets a hold-out choose the strength along
-    the way. A run ends with the path. The rank of the problem limits the number of directions.
+    The strength ``tau / ||x||`` comes down from ``initial_strength`` to ``strength`` by the
+    factor ``decay``, with ``iterations_per_strength`` iterations at each value: every stage starts
+    from the last, which is what makes the answer good where few entries are observed, and
+    what lets a validation set choose the strength along the way. A run ends with the path.
+    The rank of the problem limits the number of directions.
 
     Parameters
     ----------
-    strength : final ``tau / ||x||``; small for clean and well-seen data
-    filter : ``"ridge"`` or ``"garrote"``, see `tensormend.shrinkage.FILTERS`
-    balance : factors on ``tau``, one per mode; all 1 by default
-    first, decay, rounds : the way down to the final strength
-    inner : steps of conjugate gradients in an iteration
-    momentum : how far ahead of the iterate directions are taken; from 1 on it gets unstable
+    strength : float, default=3e-3
+        Final ``tau / ||x||``; small for clean data of which many entries are observed.
+    filter : {"ridge", "garrote"}, default="ridge"
+        See `tensormend.shrinkage.FILTERS`.
+    initial_strength : float, default=0.1
+        First value of ``tau / ||x||``.
+    decay : float, default=0.75
+        Factor between one strength and the next.
+    iterations_per_strength : int, default=2
+        Iterations at each strength.
+    cg_steps : int, default=1
+        Conjugate gradient steps in an iteration.
+    momentum : float, default=0.7
+        How far ahead of the iterate directions are taken; unstable from 1 on.
+    mode_weights : tuple of float, optional
+        Factors on ``tau``, one per mode; all 1 by default.
     """
 
     name: ClassVar[str] = "shrink"
     strength: float = 3e-3
     filter: str = "ridge"
-    first: float = 0.1
+    initial_strength: float = 0.1
     decay: float = 0.75
-    rounds: int = 2
-    inner: int = 1
+    iterations_per_strength: int = 2
+    cg_steps: int = 1
     momentum: float = 0.7
-    balance: tuple[float, ...] | None = None
+    mode_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.filter not in FILTERS:
@@ -87,21 +98,26 @@ class Shrink:
             raise InputError(f"decay must lie between 0 and 1, got {self.decay!r}")
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must be 0 or more and below 1, got {self.momentum!r}")
-        for name, least in (("rounds", 1), ("inner", 0)):
+        for name, least in (("iterations_per_strength", 1), ("cg_steps", 0)):
             if not getattr(self, name) >= least:
                 raise InputError(f"{name} must be {least} or more, got {getattr(self, name)!r}")
 
     def strength_at(self, n_steps: int) -> float:
         """Return the strength in force in a step, counted from 0."""
-        return max(self.strength, self.first * self.decay ** (n_steps // self.rounds))
+        return max(
+            self.strength,
+            self.initial_strength * self.decay ** (n_steps // self.iterations_per_strength),
+        )
 
     @property
     def n_path(self) -> int:
-        """Number of steps until all rounds at the final strength are done."""
-        if self.strength >= self.first:
-            return self.rounds
+        """Number of steps until all iterations at the final strength are done."""
+        if self.strength >= self.initial_strength:
+            return self.iterations_per_strength
         floor = max(self.strength, np.finfo(float).tiny)
-        return self.rounds * (1 + math.ceil(math.log(floor / self.first) / math.log(self.decay)))
+        return self.iterations_per_strength * (
+            1 + math.ceil(math.log(floor / self.initial_strength) / math.log(self.decay))
+        )
 
     def init(self, problem: Problem, x0: Tucker | None) -> ShrinkState:
         """Start at ``x0`` or at the shrunken ``A* y``."""
@@ -110,7 +126,7 @@ class Shrink:
             back = problem.operator.shifted(None, 1.0, problem.y)
             strength = self.strength_at(0)
             start = shrink(
-                back, strength, filter=self.filter, balance=self.balance, rank=problem.rank
+                back, strength, filter=self.filter, balance=self.mode_weights, rank=problem.rank
             )
             x0, freedom = start.x, start.degrees_of_freedom
         x0 = x0.orthonormal()
@@ -124,11 +140,11 @@ class Shrink:
             self._ahead(state),
             strength,
             filter=self.filter,
-            balance=self.balance,
+            balance=self.mode_weights,
             rank=problem.rank,
             start=state.x.factors,
         )
-        x = _improve(problem, shrunk, self.inner)
+        x = _improve(problem, shrunk, self.cg_steps)
         loss, filled = problem.operator.filled(x, problem.y)
         n_steps = state.n_steps + 1
         return ShrinkState(
@@ -195,7 +211,7 @@ def effective_freedom(
         filled,
         solver.strength,
         filter=solver.filter,
-        balance=solver.balance,
+        balance=solver.mode_weights,
         rank=problem.rank,
     )
     signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.n_measurements)

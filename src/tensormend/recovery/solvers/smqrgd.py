@@ -23,10 +23,10 @@ from tensormend.errors import InputError
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
-__all__ = ["SMQRGD", "SMQRGDState", "choose_lead"]
+__all__ = ["SMQRGD", "SMQRGDState", "choose_tangent_mode"]
 
 
-def choose_lead(shape: Sequence[int], rank: Sequence[int], size: int) -> int:
+def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], size: int) -> int:
     """Choose the lead mode of least cost per iteration.
 
     With ``N`` the product of the other sizes, the pass over the measurements costs ``3 m r``
@@ -69,38 +69,43 @@ class SMQRGD:
 
     Parameters
     ----------
-    step_rule : step size
-    lead : the mode of the tangent space, the first one in the paper; ``"auto"`` by cost
-    order : processing order of the modes in ST-HOSVD, the lead mode first; by default the others
-        follow by ascending rank
+    step_rule : StepRule, default=NormalizedStep()
+        Rule for the step size.
+    tangent_mode : int or "auto", default="auto"
+        Mode of the tangent space, the first one in the paper; ``"auto"`` chooses by cost.
+    mode_order : tuple of int, optional
+        Processing order of the modes in ST-HOSVD, the tangent mode first; by default the others
+        follow by ascending rank.
     """
 
     name: ClassVar[str] = "sm-qrgd"
     step_rule: StepRule = NormalizedStep()
-    lead: int | Literal["auto"] = "auto"
-    order: tuple[int, ...] | None = None
+    tangent_mode: int | Literal["auto"] = "auto"
+    mode_order: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
-        is_mode = isinstance(self.lead, int | np.integer) and not isinstance(self.lead, bool)
-        if self.lead != "auto" and not is_mode:
-            raise InputError(f"lead must be a mode or 'auto', got {self.lead!r}")
+        is_mode = isinstance(self.tangent_mode, int | np.integer) and not isinstance(
+            self.tangent_mode, bool
+        )
+        if self.tangent_mode != "auto" and not is_mode:
+            raise InputError(f"tangent_mode must be a mode or 'auto', got {self.tangent_mode!r}")
 
     def modes(self, problem: Problem) -> tuple[int, ...]:
         """Return the processing order, the lead mode first."""
-        lead = self.lead
+        lead = self.tangent_mode
         if lead != "auto":
             lead = normalize_mode(lead, len(problem.shape))
-        if self.order is not None:
-            order = as_order(self.order, problem.rank)
+        if self.mode_order is not None:
+            order = as_order(self.mode_order, problem.rank)
             if lead not in ("auto", order[0]):
                 raise InputError(
-                    f"order must begin with the lead mode {lead}, got {order}; give only one of "
-                    "the two"
+                    f"mode_order must begin with the tangent mode {lead}, got {order}; give "
+                    "only one of the two"
                 )
             return order
         if lead == "auto":
-            lead = choose_lead(problem.shape, problem.rank, problem.operator.n_measurements)
+            lead = choose_tangent_mode(problem.shape, problem.rank, problem.operator.n_measurements)
         return (lead, *(k for k in as_order(None, problem.rank) if k != lead))
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:

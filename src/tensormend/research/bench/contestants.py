@@ -124,7 +124,7 @@ def _make_contestants() -> dict[str, Contestant]:
         Contestant(
             "sm-qrgd, constant",
             "ours",
-            partial(run_ours, method="sm-qrgd", step="constant", start="spectral"),
+            partial(run_ours, method="sm-qrgd", step="constant", init="spectral"),
             "constant step and spectral start, as in the paper",
         )
     )

@@ -15,7 +15,7 @@ from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
 from tensormend.recovery.contract import Ordered
 from tensormend.recovery.entry import METHODS
-from tensormend.recovery.init import corrected_start
+from tensormend.recovery.init import corrected_init
 from tensormend.recovery.problem import Problem
 from tensormend.research.bench.cases import Given
 
@@ -35,7 +35,7 @@ def time_passes(
     problem = Problem(operator, y, given.rank).arranged(operator.fibres.modes, threads)
     operator, y = _as_sampling(problem.operator), problem.y
     with threadpool_limits(limits=1, user_api="blas"):  # as in a solve
-        start = corrected_start(problem)
+        start = corrected_init(problem)
         tasks: dict[str, Callable[[], float]] = {
             "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
             "values at the entries": lambda: _time(lambda: operator.forward(start)),

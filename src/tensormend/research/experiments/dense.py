@@ -118,11 +118,11 @@ def sempiht(
     rank: int | Sequence[int],
     *,
     step: StepName = "normalized",
-    order: Sequence[int] | None = None,
+    mode_order: Sequence[int] | None = None,
 ) -> Iterator[Iterate]:
-    """Run SeMPIHT; ``order`` is the processing order of ST-HOSVD, by ascending rank by default."""
+    """Run SeMPIHT; ``mode_order`` is that of ST-HOSVD, by ascending rank by default."""
     rank = as_rank(rank, data.shape)
-    modes = as_order(order, rank)
+    modes = as_order(mode_order, rank)
     return descend(
         data,
         mask,
@@ -152,18 +152,18 @@ def smqrgd(
     rank: int | Sequence[int],
     *,
     step: StepName = "normalized",
-    lead: int = 0,
-    order: Sequence[int] | None = None,
+    tangent_mode: int = 0,
+    mode_order: Sequence[int] | None = None,
 ) -> Iterator[Iterate]:
     """Run SM-QRGD (Algorithm 3).
 
-    ``lead`` is the mode of the tangent space, and the others follow by ascending rank; ``order``
-    gives the whole processing order instead, the lead mode first.
+    ``tangent_mode`` is the mode of the tangent space, and the others follow by ascending rank;
+    ``mode_order`` gives the whole processing order instead, that mode first.
     """
     rank = as_rank(rank, data.shape)
-    lead = normalize_mode(lead, data.ndim)
-    modes = as_order(order, rank)
-    if order is None:
+    lead = normalize_mode(tangent_mode, data.ndim)
+    modes = as_order(mode_order, rank)
+    if mode_order is None:
         modes = (lead, *(k for k in modes if k != lead))
     return descend(
         data,

@@ -78,7 +78,7 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             y,
             settings["rank"],
             method=method,
-            start=STARTS[method],
+            init=STARTS[method],
             truth=truth,
             tol=0,
             xtol=0,

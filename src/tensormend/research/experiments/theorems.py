@@ -20,6 +20,8 @@ from tensormend.core.algebra import Array
 from tensormend.errors import DataWarning
 from tensormend.operators import MatrixOperator
 from tensormend.recovery.entry import recover
+from tensormend.recovery.solvers import SMQRGD
+from tensormend.recovery.steps import as_step
 from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import STEPS, group
 from tensormend.simulate import gaussian_tucker
@@ -68,9 +70,7 @@ def run(settings: Settings) -> dict[str, Any]:
             operator,
             operator.forward(truth),
             rank,
-            method="sm-qrgd",
-            order=tuple(range(order)),
-            step=step,
+            method=SMQRGD(as_step(step), mode_order=tuple(range(order))),
             truth=truth,
             tol=0,
             xtol=0,

@@ -17,7 +17,8 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
-from tensormend.recovery.entry import recover
+from tensormend.recovery.entry import METHODS, recover
+from tensormend.recovery.steps import as_step
 from tensormend.research.experiments import dense
 from tensormend.research.experiments.runner import Record, Settings
 from tensormend.simulate import add_noise, gaussian_tucker, noise_level, sample_indices
@@ -92,7 +93,7 @@ def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settin
     run = _run_dense if settings["implementation"] == "dense" else _run_kernels
     options: dict[str, Any] = {"step": settings["step"]}
     if settings["method"] in ORDERED:
-        options["order"] = tuple(settings.get("order", range(len(truth.shape))))
+        options["mode_order"] = tuple(settings.get("order", range(len(truth.shape))))
     trace = run(truth, operator, y, settings, options)
     return {
         "n_iter": len(trace["error"]) - 1,
@@ -111,12 +112,11 @@ def _run_kernels(
         operator,
         y,
         truth.rank,
-        method=settings["method"],
+        method=METHODS[settings["method"]](step_rule=as_step(options.pop("step")), **options),
         truth=truth,
         truth_tol=settings["tol"],
         max_iter=max_iter,
         **rules,
-        **options,
     ).history
     return {name: getattr(trace, name).tolist() for name in ("seconds", "error", "residual")}
 
