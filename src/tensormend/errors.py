@@ -27,7 +27,24 @@ class TensormendError(Exception):
 
 
 class InputError(TensormendError, ValueError):
-    """An argument is not what a function can work with."""
+    """An argument is invalid.
+
+    Parameters
+    ----------
+    message : str
+        What was expected, what came, what to do.
+    parameter : str, optional
+        Name of the parameter concerned. The command line adds its option to the message.
+
+    Attributes
+    ----------
+    parameter : str or None
+        Name of the parameter concerned.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class FileError(InputError):

@@ -27,10 +27,10 @@ from typer.main import get_command
 import tensormend as tm
 import tensormend.cli
 from tensormend.cli import bench, main, options, reproduce
-from tensormend.cli.app import COMMANDS, EXAMPLES, app
+from tensormend.cli.app import COMMANDS, EXAMPLES, OPTIONS, app
 from tensormend.cli.exits import MEANINGS
 from tensormend.cli.progress import _fit
-from tensormend.cli.words import show, with_options
+from tensormend.cli.words import show
 from tensormend.recovery.entry import METHODS
 from tensormend.research.bench.suite import SECTIONS
 from tensormend.research.experiments.catalogue import EXPERIMENTS
@@ -289,7 +289,7 @@ def test_warnings_are_short_lines(capsys: Captured) -> None:
         ("speeds.npy -o a.xyz", "the name of a file must end in one of .npy"),
         ("speeds.npy -o a", "the name of a file must end in one of .npy"),
         ("speeds.npy -o there/a.npy", "the folder of there/a.npy does not exist"),
-        ("speeds.npy -o truth.npy", "truth.npy is there already"),
+        ("speeds.npy -o truth.npy", "truth.npy already exists"),
         ("speeds.npy -o speeds.npy --force", "must be another file than the data"),
         ("speeds.npy -o link.npy --force", "must be another file than the data"),
         ("speeds.npy -o truth.npy --observed truth.npy -f", "must be another file than the data"),
@@ -340,7 +340,7 @@ def test_bad_usage_is_refused_before_any_work(
         ("--rank 2,2", "rank must be one int or one per mode"),
         ("--standardize city", "a mode is one of mode 0, mode 1, mode 2"),
         ("--center 3", "or a number from 0 to 2, got '3'"),
-        ("--method best", "--method best needs a rank"),
+        ("--method best", "method='best' needs a rank"),
         ("--validation-fraction 0.9", "at most 0.5"),
         ("--tol 1e-3", "tol needs a rank"),
         ("--observed nowhere.npy", "nowhere.npy must be a file that exists"),
@@ -419,23 +419,24 @@ def test_errors_name_options(capsys: Captured) -> None:
     a = np.where(np.eye(4) > 0, np.nan, 1.0)
     np.savez("two.npz", a=a, b=a)
     assert main(["complete", "two.npz", "-o", "a.npz"]) == 2
-    assert capsys.readouterr().err.endswith("; name one with --variable\n")
+    assert capsys.readouterr().err.endswith("; name one with variable= (option --variable)\n")
     assert main(["complete", "two.npz", "--variable", "a", "-o", "a.npz", "--method", "x"]) == 2
-    assert "--method x needs a rank; give one, or choose by --model" in capsys.readouterr().err
+    assert "needs a rank; give one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("for example clip=(0, None)", "for example --clip 0,"),
-        ("or give overwrite=True", "or give --force"),
-        ("time_limit must be positive", "--time-limit must be positive"),
-        ("a/rank=3.npy is there, as is rank=3.npy", "a/rank=3.npy is there, as is rank=3.npy"),
-        ("the rank must be 3", "the rank must be 3"),
-    ],
-)
-def test_arguments_become_options(said: str, shown: str) -> None:
-    assert with_options(said) == shown
+def test_every_setting_has_an_option(speeds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+
+    def spy(*_: Any, **settings: Any) -> Any:
+        asked.update(settings)
+        raise tm.errors.InputError("no", parameter="rng")
+
+    monkeypatch.setattr(tm, "complete", spy)
+    line = "-o a.npy -q --model tucker --center none --seed 4 --threads 1 --time-limit 1m"
+    assert main(["complete", str(speeds), *line.split()]) == 2
+    flags = {flag for row in option_rows("complete") for flag in re.findall(r"--[a-z-]+", row)}
+    assert set(OPTIONS.values()) <= flags
+    assert asked - {"callback", "progress"} <= OPTIONS.keys()
 
 
 def test_another_checkpoint_is_told_in_plain_words(speeds: Path, capsys: Captured) -> None:
@@ -485,7 +486,7 @@ def test_a_defect_is_a_sentence_or_with_debug_a_trace(
     monkeypatch.setattr(tm, "load", lambda *_, **__: 1 / 0)
     assert run("-o", "a.npy") == 1
     err = capsys.readouterr().err
-    assert "a defect: ZeroDivisionError" in err
+    assert "internal error: ZeroDivisionError" in err
     assert "Traceback" not in err
     assert main(["--debug", "complete", "speeds.npy", "-o", "a.npy"]) == 1
     assert "Traceback" in capsys.readouterr().err

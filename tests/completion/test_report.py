@@ -309,7 +309,7 @@ def test_files_are_whole_and_not_overwritten(tmp_path: Path) -> None:
     assert page == render_report(result, source="data.npy", code="import tensormend")
     assert "data.npy" in page
     assert 'id="copy"' in page
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already exists"):
         write_report(path, result)
     write_report(path, result, overwrite=True)
     assert path.read_text(encoding="utf-8") != page

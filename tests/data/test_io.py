@@ -128,7 +128,7 @@ def test_formats_that_are_not_exact_are_lossy() -> None:
 @every_suffix
 def test_a_file_is_not_overwritten_unasked(suffix: str, tmp_path: Path) -> None:
     path = write(tmp_path, suffix)
-    with pytest.raises(InputError, match=r"is there already; .* give overwrite=True"):
+    with pytest.raises(InputError, match=r"already exists; .* give overwrite=True"):
         tm.save(path, FILES[suffix].make())
     tm.save(path, FILES[suffix].make(), overwrite=True)
     assert [part.name for part in tmp_path.iterdir()] == [path.name]

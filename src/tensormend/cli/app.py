@@ -1,4 +1,4 @@
-"""The commands together, and what becomes of their errors."""
+"""The commands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tensormend.cli import bench, complete, demo, formats, inspect, reproduce, simulate
-from tensormend.cli.exits import MEANINGS, STOPPED, USAGE, explain
+from tensormend.cli.exits import INTERRUPTED, MEANINGS, USAGE, explain
 from tensormend.cli.words import make_ending, open_streams, put, say
 
 __all__ = ["COMMANDS", "EXAMPLES", "app", "main"]
@@ -33,6 +34,16 @@ COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...], str]] = {
     "reproduce": (reproduce.reproduce, reproduce.EXAMPLES, "Check it"),
 }
 """Every command by name: its function, the examples in its help, the group it is listed in."""
+
+OPTIONS = {
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in list(signature(complete.complete).parameters)[1:]
+    },
+    "rng": "--seed",
+    "overwrite": "--force",
+}
+"""Options by the parameters of the library that they set."""
 
 USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # their common base has no public name
 
@@ -95,10 +106,10 @@ def _begin(
         ),
     ] = False,
     debug: Annotated[  # noqa: ARG001 - main reads it
-        bool, typer.Option("--debug", help="Show where in the code an error comes from.")
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
-    """Fill the holes of a tensor: recover low-rank data from the part of them that is known."""
+    """Complete tensors with missing entries by low-rank models."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -118,10 +129,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except (KeyboardInterrupt, typer.Abort):
-        return STOPPED + signal.SIGINT
+        return INTERRUPTED + signal.SIGINT
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        sentence, code = explain(error)
+        sentence, code = explain(error, OPTIONS)
         say(sentence)
     return code if isinstance(code, int) else 0

@@ -1,42 +1,63 @@
-"""What the exit codes mean, and which one an error has."""
+"""The exit codes, and the sentence and exit code of an error."""
 
 from __future__ import annotations
 
-from tensormend.cli.words import with_options
+from collections.abc import Mapping
 
-__all__ = ["DEFECT", "HOPELESS", "MEANINGS", "MEMORY", "STOPPED", "USAGE", "explain"]
+__all__ = ["FAILURE", "INTERRUPTED", "MEANINGS", "MEMORY", "UNRELIABLE", "USAGE", "explain"]
 
-DEFECT, USAGE, HOPELESS, MEMORY, STOPPED = 1, 2, 3, 4, 128
+FAILURE, USAGE, UNRELIABLE, MEMORY = 1, 2, 3, 4
+INTERRUPTED = 128  # plus the number of the signal
 
 MEANINGS = {
-    "0": "done",
-    "1": "failed otherwise: a full disk, a defect, an experiment of reproduce",
-    "2": "wrong input or usage",
-    "3": "done, but unreliable (with --fail-if-unreliable)",
+    "0": "success",
+    "1": "failure: a file that cannot be read or written, a bug, a failed experiment of reproduce",
+    "2": "invalid input or usage",
+    "3": "the result is written but unreliable (with --fail-if-unreliable)",
     "4": "not enough memory",
-    "130": "stopped by Ctrl-C (SIGINT); the best result so far is written",
-    "143": "stopped by SIGTERM, likewise",
+    "130": "interrupted by Ctrl-C (SIGINT); the best result so far is written",
+    "143": "terminated by SIGTERM; the best result so far is written",
 }
-"""Exit codes of every command."""
+"""Exit codes of all commands."""
 
 
-def explain(error: Exception) -> tuple[str, int]:
-    """Say what went wrong in a sentence, and give its exit code.
+def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
+    """Describe an error in a sentence, and give its exit code.
 
-    >>> explain(MemoryError())
-    ('there is not enough memory; take a part of the data, or give them in single precision', 4)
+    Parameters
+    ----------
+    error : Exception
+        The error.
+    options : mapping of str to str
+        Command-line options by the parameters of the library that they set.
+
+    Returns
+    -------
+    sentence : str
+        What was expected, what came, what to do.
+    code : int
+        The exit code.
+
+    Examples
+    --------
+    >>> from tensormend.errors import InputError
+    >>> explain(InputError("rng must be 0 or more, got -1", parameter="rng"), {"rng": "--seed"})
+    ('rng must be 0 or more, got -1 (option --seed)', 2)
     """
-    from tensormend.errors import TensormendError
+    from tensormend.errors import InputError, TensormendError
 
     sentence = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        advice = "there is not enough memory; take a part of the data, or give them in single"
-        return sentence or f"{advice} precision", MEMORY
+        advice = "there is not enough memory; use a part of the data, or single precision"
+        return sentence or advice, MEMORY
     if isinstance(error, TensormendError):
-        return with_options(sentence), USAGE
+        option = options.get(str(error.parameter)) if isinstance(error, InputError) else None
+        hint = "" if option is None or option in sentence else f" (option {option})"
+        return sentence + hint, USAGE
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "a file"
         reason = error.strerror or sentence
-        return f"{what} could not be read or written: {reason}; check disk and permissions", DEFECT
+        return f"{what} cannot be read or written: {reason}; check disk and permissions", FAILURE
     kind = type(error).__name__
-    return f"a defect: {kind}: {sentence}; tensormend --debug shows where, please report", DEFECT
+    advice = "please report it, with the traceback that tensormend --debug prints"
+    return f"internal error: {kind}: {sentence}; {advice}", FAILURE

@@ -14,7 +14,7 @@ import typer
 from tensormend.cli import options as o
 from tensormend.cli.outputs import check_source
 from tensormend.cli.settings import given, short_warnings
-from tensormend.cli.words import OPTIONS, count, duration, memory, say, show, show_json, times
+from tensormend.cli.words import count, duration, memory, say, show, show_json, times
 
 if TYPE_CHECKING:
     from tensormend import Inspection
@@ -70,7 +70,8 @@ def _suggest(source: Path, where: dict[str, Any]) -> str:
     name = str(source)
     words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
     for name, value in where.items():
-        words += [OPTIONS[name], ",".join(value) if isinstance(value, tuple) else str(value)]
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        words += [f"--{name.replace('_', '-')}", text]
     return shlex.join([*words, "-o", f"filled{''.join(source.suffixes[-1:])}"])
 
 

@@ -181,7 +181,9 @@ def check_output(path: Path, *, force: bool) -> None:
     if not os.access(path.absolute().parent, os.W_OK):
         raise InputError(f"the folder of {path} cannot be written to; choose another")
     if path.exists() and not force:
-        raise InputError(f"{path} is there already; choose another name, or --force to replace it")
+        raise InputError(
+            f"{path} already exists; choose another name, or use --force to overwrite it"
+        )
     if path.is_dir() and path.suffix.lower() != FOLDER:
         raise InputError(f"{path} must be a file, got the name of a folder; choose another name")
 

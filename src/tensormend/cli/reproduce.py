@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tensormend.cli.exits import DEFECT, STOPPED
+from tensormend.cli.exits import FAILURE, INTERRUPTED
 from tensormend.cli.outputs import make_folder
 from tensormend.cli.words import put, say
 
@@ -71,7 +71,7 @@ def reproduce(
             except KeyboardInterrupt:
                 sys.stderr.write("\n")
                 say("stopped; the same command goes on from here")
-                raise typer.Exit(STOPPED + signal.SIGINT) from None
+                raise typer.Exit(INTERRUPTED + signal.SIGINT) from None
             failures += summary.failures
             put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
         records = load_records(each, preset, folder)
@@ -84,7 +84,7 @@ def reproduce(
         write_report(write, folder, preset)
         put(f"page: {write}\n")
     _tell_failures(failures, folder)
-    raise typer.Exit(DEFECT if failures else 0)
+    raise typer.Exit(FAILURE if failures else 0)
 
 
 def _tell_failures(failures: Sequence[str], folder: Path) -> None:

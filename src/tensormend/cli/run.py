@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensormend.cli.exits import HOPELESS, STOPPED
+from tensormend.cli.exits import INTERRUPTED, UNRELIABLE
 from tensormend.cli.outputs import Outputs, check_source
 from tensormend.cli.progress import follow
 from tensormend.cli.settings import check_checkpoint, find_mode, given, short_warnings, write_code
@@ -142,6 +142,6 @@ class Outcome:
     def exit_code(self, *, fail_if_unreliable: bool) -> int:
         """Return the exit code."""
         if self.caught is not None:
-            return STOPPED + self.caught
+            return INTERRUPTED + self.caught
         is_hopeless = self.result.trust.verdict.name == "HOPELESS"
-        return HOPELESS if fail_if_unreliable and is_hopeless else 0
+        return UNRELIABLE if fail_if_unreliable and is_hopeless else 0

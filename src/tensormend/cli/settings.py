@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tensormend.cli.outputs import Outputs
-from tensormend.cli.words import with_options
 
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
@@ -81,7 +80,7 @@ def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
     told: list[str] = []
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = with_options(" ".join(str(message).split()))
+        text = " ".join(str(message).split())
         if text not in told:
             told.append(text)
             note(text)

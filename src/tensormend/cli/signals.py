@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from tensormend.cli.exits import STOPPED
+from tensormend.cli.exits import INTERRUPTED
 
 __all__ = ["Signals"]
 
@@ -63,4 +63,4 @@ class Signals:
         for each in CAUGHT:
             signal.signal(each, signal.SIG_DFL)
         self._note("ended at once" if self.caught else "stopped before there was a result")
-        raise SystemExit(STOPPED + number)
+        raise SystemExit(INTERRUPTED + number)

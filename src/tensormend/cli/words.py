@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -25,31 +24,9 @@ __all__ = [
     "show",
     "show_json",
     "times",
-    "with_options",
 ]
 
 LABEL = 12  # width of the labels of rows
-OPTIONS = {
-    **{
-        name: f"--{name.replace('_', '-')}"
-        for name in (
-            *("variable", "modes", "rank", "model", "method", "center", "clip", "tol", "max_iter"),
-            *("checkpoint", "resume", "memory_limit", "threads"),
-        )
-    },
-    "holdout": "--validation-fraction",
-    "scale": "--standardize",
-    "log": "--transform",
-    "save_every": "--checkpoint-interval",
-    "time_limit": "--time-limit",
-    "na_value": "--na-value",
-    "observed": "--observed",
-    "rng": "--seed",
-    "overwrite": "--force",
-}
-"""Options by the name that the library has for them."""
-
-NO_WORDS = ("max_iter", "time_limit", "memory_limit", "save_every", "rng")  # names, wherever
 NARROWEST, WIDEST = 20, 100  # texts beside labels, and lines: others are hard to read
 
 
@@ -141,28 +118,6 @@ def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = No
         lines += ["", " Exit codes:"]
         lines += [f"   {code:<4} {meaning}" for code, meaning in exits.items()]
     return "\n".join(lines)
-
-
-def with_options(text: str) -> str:
-    """Put options in place of the arguments that a message of the library names.
-
-    >>> with_options("give modes= and rank=(2, 3), with method='auto', or set time_limit")
-    'give --modes and --rank 2,3, with --method auto, or set --time-limit'
-    """
-    given = rf"""(?<![\w/.-])({"|".join(OPTIONS)})=(\([^()]*\)|'[^']*'|[\w-]*)(?=[\s;,)]|\.?$)"""
-    bare = rf"(?<![\w/.-])({'|'.join(NO_WORDS)})(?=[\s;,]|$)"
-    text = re.sub(given, lambda found: f"{OPTIONS[found[1]]}{_as_typed(found[2])}", text)
-    return re.sub(bare, lambda found: OPTIONS[found[1]], text)
-
-
-def _as_typed(value: str) -> str:
-    """Write a value of Python as one types it after an option."""
-    if value in ("", "True"):
-        return ""
-    if value.startswith("("):
-        parts = (part.strip() for part in value.strip("()").split(","))
-        return " " + ",".join("" if part == "None" else part for part in parts)
-    return " " + value.strip("'")
 
 
 def count(number: int, what: str) -> str:

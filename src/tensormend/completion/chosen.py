@@ -66,7 +66,8 @@ def check_search(
     _check_model(model)
     if method != "auto":
         raise InputError(
-            f"method={method!r} needs a rank; give one, or choose by model= what is compared"
+            f"method={method!r} needs a rank; give one, or choose by model= what is compared",
+            parameter="method",
         )
     if options:
         raise InputError(

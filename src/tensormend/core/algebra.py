@@ -111,7 +111,8 @@ def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     if len(out) != len(shape):
         raise InputError(
             f"rank must be one int or one per mode ({len(shape)} modes), got {out}; "
-            f"for example rank={(min(out, default=1),) * len(shape)}"
+            f"for example rank={(min(out, default=1),) * len(shape)}",
+            parameter="rank",
         )
     for k, r in enumerate(out):
         if r < 1:

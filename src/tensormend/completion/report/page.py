@@ -71,7 +71,10 @@ def write_report(
     if target.is_dir():
         raise InputError(f"{target} must be a file, got the name of a folder; choose another name")
     if target.exists() and not overwrite:
-        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
+        raise InputError(
+            f"{target} already exists; choose another name, or give overwrite=True",
+            parameter="overwrite",
+        )
     page = render_report(result, source=source, code=code)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8"))

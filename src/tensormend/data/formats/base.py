@@ -139,7 +139,8 @@ def choose(
         raise FileError(f"{path} must hold the {what} {wanted!r}, found {held}")
     if found:
         raise FileError(
-            f"{path} must hold one {what} to take, found {held}; name one with variable="
+            f"{path} must hold one {what} to read, found {held}; name one with variable=",
+            parameter="variable",
         )
     raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
 

@@ -220,7 +220,8 @@ def _check_options(path: Path, form: Format, **options: Any) -> None:
             heeding = [end for one in FORMATS if name in one.takes for end in one.suffixes]
             raise InputError(
                 f"{name} goes with files of several arrays or columns ({', '.join(heeding)}), got "
-                f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out"
+                f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out",
+                parameter=name,
             )
     if isinstance(options["modes"], str):
         raise InputError(
@@ -321,7 +322,10 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     target = check_folder(path)
     form = find_format(target)
     if target.exists() and not overwrite:
-        raise InputError(f"{target} is there already; choose another name, or give overwrite=True")
+        raise InputError(
+            f"{target} already exists; choose another name, or give overwrite=True",
+            parameter="overwrite",
+        )
     if target.is_dir() and not _is_store(target):
         raise InputError(f"{target} is a folder of other things; choose another name")
     data = _as_data(data)

@@ -40,7 +40,10 @@ def choose_columns(
     rest = [name for name in columns if name not in (modes or ())]
     if value is None:
         if modes is not None and len(rest) != 1:
-            raise InputError(f"{word} must name one of the columns {rest}, got none; give {word}=")
+            raise InputError(
+                f"{word} must name one of the columns {rest}, got none; give {word}=",
+                parameter=word,
+            )
         value = rest[-1] if rest else None
     names = tuple(name for name in columns if name != value) if modes is None else tuple(modes)
     if len(names) < 2 or len({*names, value}) != len(names) + 1:
@@ -56,7 +59,8 @@ def refuse_fractions(name: Hashable, word: str = "value_column") -> NoReturn:
     """Refuse fractions as labels that nobody asked for: most likely the table is wide."""
     raise InputError(
         f"columns of labels must be named where they hold fractions, as {name!r} does; "
-        f"give modes= and {word}=, and melt a wide table first"
+        f"give modes= and {word}=, and melt a wide table first",
+        parameter="modes",
     )
 
 
