@@ -17,7 +17,7 @@ import numpy as np
 import tensormend as tm
 from helpers import Options, interpolate, print_scores, run_example, save_picture
 from tensormend.core.algebra import Array
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def make_data(n: int) -> Array:
@@ -45,7 +45,7 @@ def main(options: Options) -> None:
     print_scores("A function on a grid", full, hidden, filled, result)
 
     path = [trial for trial in result.trials if trial.model == "shrinkage"]
-    with house_style():
+    with use_style():
         figure = new_figure((9, 3.2))
         tried, seen, found, true = figure.subplots(1, 4, width_ratios=(1.6, 1, 1, 1))
         tried.loglog([t.strength for t in path], [t.error for t in path], ".", color="#0072b2")

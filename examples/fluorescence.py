@@ -20,7 +20,7 @@ import numpy as np
 import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
 from tensormend.core.algebra import Array
-from tensormend.plotting.style import LINES, house_style, new_figure
+from tensormend.plotting.style import LINES, new_figure, use_style
 
 RANKS = (3, 6)
 
@@ -50,7 +50,7 @@ def main(options: Options) -> None:
     sample, time = truth.shape[0] // 2, truth.shape[3] // 3
     gone = np.isnan(data[sample]).all(axis=-1) & ~np.isnan(truth[sample]).any(axis=-1)
     places = sorted(np.argwhere(gone), key=lambda place: -truth[sample, *place].max())[:12:4]
-    with house_style():
+    with use_style():
         figure = new_figure((9, 2.8))
         *images, courses = figure.subplots(1, 4, width_ratios=(1, 1, 1, 2))
         panels = {"measured": data, "tensormend": result.data, "truth": truth}

@@ -17,7 +17,7 @@ import numpy as np
 import tensormend as tm
 from helpers import Options, interpolate, print_scores, run_example, save_picture
 from tensormend.data.datasets import load_indian_pines
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def main(options: Options) -> None:
@@ -36,7 +36,7 @@ def main(options: Options) -> None:
 
     band = cube.shape[2] // 3
     panels = {"recorded": data, "lines between columns": lines, "tensormend": result.data}
-    with house_style():
+    with use_style():
         figure = new_figure((9, 2.9))
         axes = figure.subplots(1, 4)
         low, high = np.percentile(cube[:, :, band], [1, 99])

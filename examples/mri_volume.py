@@ -18,7 +18,7 @@ import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
 from tensormend.core.algebra import Array
 from tensormend.data.formats.base import require
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def load_volume() -> Array:
@@ -43,7 +43,7 @@ def main(options: Options) -> None:
     print_scores("T1 template", volume, hidden, filled, result)
 
     level = volume.shape[2] // 2
-    with house_style():
+    with use_style():
         figure = new_figure((9, 2.9))
         axes = figure.subplots(1, 4)
         panels = {"measured": data, "lines": lines, "tensormend": result.data, "truth": volume}

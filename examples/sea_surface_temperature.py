@@ -21,7 +21,7 @@ import numpy as np
 import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
 from tensormend.data.formats.base import require
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def load_temperature() -> Any:
@@ -58,7 +58,7 @@ def main(options: Options) -> None:
         "tensormend": field,
         "truth": truth,
     }
-    with house_style():
+    with use_style():
         figure = new_figure((9, 4.2))
         axes = figure.subplots(4, 1, sharex=True)
         low, high = np.nanpercentile(truth[month], [1, 99])

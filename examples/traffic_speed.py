@@ -18,7 +18,7 @@ import numpy as np
 
 import tensormend as tm
 from helpers import Options, fibre_mean, load_array, print_scores, run_example, save_picture
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def main(options: Options) -> None:
@@ -41,7 +41,7 @@ def main(options: Options) -> None:
     pairs = sorted(np.argwhere(lost[0] & ~np.isnan(squares)), key=lambda pair: squares[*pair])
     segment, day = pairs[len(pairs) // 2]  # a day like the others: half of them err more
     hours = np.linspace(0, 24, speed.shape[0], endpoint=False)
-    with house_style():
+    with use_style():
         figure = new_figure((9, 3.2))
         days, course = figure.subplots(1, 2, width_ratios=(1, 1.5))
         days.imshow(data[:, segment, :].T, aspect="auto", cmap="viridis", extent=(0, 24, 15, 0))

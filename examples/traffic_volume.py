@@ -26,7 +26,7 @@ from helpers import (
     save_picture,
 )
 from tensormend.data.formats.base import require
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def main(options: Options) -> None:
@@ -59,7 +59,7 @@ def main(options: Options) -> None:
     errors = np.nanmean((model - truth) ** 2, axis=(0, 2)) / np.nanmean(truth**2, axis=(0, 2))
     day, detector = 3, int(np.argsort(errors)[len(errors) // 2])  # half of them err more
     hours = np.linspace(0, 24, counts.shape[0], endpoint=False)
-    with house_style():
+    with use_style():
         figure = new_figure((9, 3.2))
         axis = figure.subplots()
         axis.plot(hours, truth[:, detector, day], color="0.75", linewidth=4, label="truth")

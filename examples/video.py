@@ -18,7 +18,7 @@ import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
 from tensormend.core.algebra import Array
 from tensormend.data.formats.base import require
-from tensormend.plotting.style import house_style, new_figure
+from tensormend.plotting.style import new_figure, use_style
 
 
 def load_frames(n_frames: int) -> Array:
@@ -47,7 +47,7 @@ def main(options: Options) -> None:
     print_scores("Carphone, rows x columns x frames", truth, hidden, filled, result)
 
     shown, part = frames.shape[2] // 2, np.s_[20:110, 40:140]
-    with house_style():
+    with use_style():
         figure = new_figure((9, 2.4))
         axes = figure.subplots(1, 4)
         panels = {"received": data, "lines between frames": times, "tensormend": result.data}

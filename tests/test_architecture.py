@@ -48,7 +48,13 @@ ORDER = {
     ),
     "plotting": ("style", "benchmark completion", "__init__"),
     "integrations": ("sklearn xarray",),
-    "research": ("records", "experiments", "figures bench", "realdata"),
+    "research": (
+        "records progress workers",
+        "summary runner",
+        "pages",
+        "experiments",
+        "figures bench realdata",
+    ),
     "cli": (
         "parse words",
         "exits options outputs progress summary",

@@ -14,21 +14,32 @@ import tensormend as tm
 from tensormend.cli import main
 from tensormend.core import kernels
 from tensormend.errors import InputError
-from tensormend.research.bench import bars, contestants, passes, peers, ranks, scaling, suite, table
+from tensormend.research.bench import (
+    bars,
+    contestants,
+    passes,
+    peers,
+    ranks,
+    scaling,
+    suite,
+    tables,
+    tasks,
+)
 from tensormend.research.bench.cases import GRID, Case, draw_problem, load_problem, save_problem
 from tensormend.research.bench.course import MAX_POINTS, Contestant, Course, thin
-from tensormend.research.bench.page import write_page
-from tensormend.research.bench.runner import Runner, race, time_import, time_ranks
-from tensormend.research.bench.summary import Findings
-from tensormend.research.bench.worker import SHORT, Worker, find_missing
-from tensormend.research.records import describe_machine, read_records
+from tensormend.research.bench.findings import Findings
+from tensormend.research.bench.page import write_performance
+from tensormend.research.bench.tasks import SHORT, find_missing
+from tensormend.research.bench.turns import Benchmark, race, time_import, time_ranks
+from tensormend.research.records import append_record, describe_machine, read_records
+from tensormend.research.workers import Worker
 
 TINY = Case("tiny", 14, 2, 0.6)
 PEERS = [peer.name for peer in peers.PEERS]
 
 
-def findings_of(runner: Runner) -> Findings:
-    return Findings(read_records(runner.records))
+def findings_of(bench: Benchmark) -> Findings:
+    return Findings(read_records(bench.records))
 
 
 # cases
@@ -87,10 +98,10 @@ def test_curves_keep_their_ends() -> None:
 
 
 def test_contestants_take_turns_and_medians_are_shown(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl", repeats=5)
+    bench = Benchmark(tmp_path / "r.jsonl", repeats=5)
     names = ["rcg", "dense rgd"]
-    race(runner, "races", [TINY], names)
-    found = findings_of(runner)
+    race(bench, "races", [TINY], names)
+    found = findings_of(bench)
     turns = [run["contestant"] for run in found.of("run")]
     rounds = [turns[2 * k : 2 * k + 2] for k in range(5)]
     assert all(sorted(order) == sorted(names) for order in rounds)
@@ -121,9 +132,9 @@ def test_tables_follow_the_line_up_and_not_the_turns() -> None:
 
 
 def test_what_goes_wrong_is_recorded_and_not_timed(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl", repeats=2)
-    race(runner, "races", [TINY], ["poor", "crash", "exit", "rcg"])
-    found = {entry.contestant: entry for entry in findings_of(runner).entries("races")}
+    bench = Benchmark(tmp_path / "r.jsonl", repeats=2)
+    race(bench, "races", [TINY], ["poor", "crash", "exit", "rcg"])
+    found = {entry.contestant: entry for entry in findings_of(bench).entries("races")}
     assert {name: entry.outcome for name, entry in found.items()} == {
         "poor": "missed",
         "crash": "crashed",
@@ -133,7 +144,7 @@ def test_what_goes_wrong_is_recorded_and_not_timed(tmp_path: Path) -> None:
     assert all(found[name].seconds is None for name in ("poor", "crash", "exit"))
     assert len(found["poor"].runs) == 1
     assert len(found["rcg"].runs) == 2
-    shown = "\n".join(table.show_races(findings_of(runner), "tiny"))
+    shown = tables.show_races(findings_of(bench), "tiny")
     assert "missed the accuracy (reached 1.0e+00 in" in shown
     assert "crashed (ArithmeticError: this contestant always crashes)" in shown
     assert "ended with code 3" in shown
@@ -149,13 +160,13 @@ def test_one_miss_among_several_runs_takes_the_time_away() -> None:
     found = Findings({**facts, "contestant": "a", "family": "ours", **run} for run in runs)
     (entry,) = found.entries("races")
     assert entry.seconds is None
-    assert table.show_outcome(entry) == "missed the accuracy (reached 3.0e-04 in 60 s)"
+    assert tables.show_outcome(entry) == "missed the accuracy (reached 3.0e-04 in 60 s)"
 
 
 def test_an_endless_run_is_ended(tmp_path: Path) -> None:
     problem = save_problem(TINY, tmp_path)
     options = {"problem": str(problem), "accuracy": 1e-10, "budget": 60.0}
-    with Worker() as worker:
+    with Worker(tasks.__name__) as worker:
         first = worker.ask("run", 60.0, name="rcg", **options)
         assert first["outcome"] == "reached"
         assert first["is_warm"] == (first["seconds"] <= SHORT)  # done again while it is short
@@ -169,11 +180,11 @@ def test_an_endless_run_is_ended(tmp_path: Path) -> None:
 def test_a_missing_peer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ghost = Contestant("ghost", "peer", print, "", (("no_such_module", "ghost-package"),))
     monkeypatch.setitem(contestants.CONTESTANTS, "ghost", ghost)
-    runner = Runner(tmp_path / "r.jsonl", repeats=1)
-    race(runner, "races", [TINY], ["ghost"])
-    (entry,) = findings_of(runner).entries("races")
+    bench = Benchmark(tmp_path / "r.jsonl", repeats=1)
+    race(bench, "races", [TINY], ["ghost"])
+    (entry,) = findings_of(bench).entries("races")
     assert entry.outcome == "absent"
-    assert "not installed: ghost-package" in table.show_outcome(entry)
+    assert "not installed: ghost-package" in tables.show_outcome(entry)
     assert find_missing([("numpy", "numpy"), ("no_such_module", "ghost")]) == ["ghost"]
 
 
@@ -182,28 +193,28 @@ def test_another_python_without_tensormend_says_so(tmp_path: Path) -> None:
     broken.write_text("#!/bin/sh\necho no module named tensormend >&2\nexit 3\n")
     broken.chmod(0o755)
     ghost = Contestant("ghost", "peer", print, "", (("no_such_module", "ghost-package"),))
-    python, words = Runner(tmp_path / "r.jsonl", peer_python=str(broken)).find_home(ghost)
+    python, words = Benchmark(tmp_path / "r.jsonl", peer_python=str(broken)).find_home(ghost)
     assert python is None
     assert "not to be had" in words
     assert "no module named tensormend" in words
 
 
 def test_unknown_contestants_and_cases_are_refused(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl")
+    bench = Benchmark(tmp_path / "r.jsonl")
     with pytest.raises(tm.errors.InputError, match=r"contestant is one of .*got 'nobody'"):
-        suite.run_suite(runner, "quick", machine={}, methods=["nobody"])
+        suite.run_suite(bench, "quick", methods=["nobody"])
     with pytest.raises(tm.errors.InputError, match=r"--only takes sections .*got 'nothing'"):
-        suite.run_suite(runner, "quick", machine={}, only=["nothing"])
-    assert not runner.records.exists()
+        suite.run_suite(bench, "quick", only=["nothing"])
+    assert not bench.records.exists()
 
 
 def test_peers_that_are_installed_recover(tmp_path: Path) -> None:
     names = [name for name in PEERS if not find_missing(contestants.CONTESTANTS[name].modules)]
     if not names:
         pytest.skip("no peer is installed")
-    runner = Runner(tmp_path / "r.jsonl", repeats=1, budget=20.0, threads=1)
-    race(runner, "races", [Case("tiny", 14, 2, 0.6, accuracy=1e-8)], names)
-    outcomes = {e.contestant: (e.outcome, e.message) for e in findings_of(runner).entries("races")}
+    bench = Benchmark(tmp_path / "r.jsonl", repeats=1, budget=20.0, threads=1)
+    race(bench, "races", [Case("tiny", 14, 2, 0.6, accuracy=1e-8)], names)
+    outcomes = {e.contestant: (e.outcome, e.message) for e in findings_of(bench).entries("races")}
     assert outcomes == dict.fromkeys(names, ("reached", ""))
 
 
@@ -232,12 +243,12 @@ def test_sections_run_what_they_are_asked_for(
     monkeypatch.setattr(suite, "N_TRIALS", 2)
     monkeypatch.setattr(suite, "N_NEEDED", 2)
     notes: list[str] = []
-    runner = Runner(tmp_path / "r.jsonl", repeats=1, note=notes.append)
+    bench = Benchmark(tmp_path / "r.jsonl", repeats=1, note=notes.append)
     only = ["few", "grid", "passes", GRID[0].name]
-    suite.run_suite(runner, "quick", machine={}, only=only, methods=["rcg"])
-    found = findings_of(runner)
+    suite.run_suite(bench, "quick", only=only, methods=["rcg"])
+    found = findings_of(bench)
     assert [record["section"] for record in found.of("section")] == ["few", "grid", "passes"]
-    (few,) = found.of("few")  # a share of 0.9 is far above the bar
+    (few,) = found.of("few")  # a fraction of 0.9 is far above the bar
     assert (few["ratio"], few["n_recovered"], few["n_trials"]) == (0.05, 2, 2)
     (entry,) = found.entries("grid")
     assert (entry.case, entry.contestant, entry.outcome) == (GRID[0], "rcg", "reached")
@@ -259,18 +270,20 @@ def test_passes_are_timed_beside_a_read() -> None:
 
 
 def test_passes_are_timed_by_rank(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl", against=kernels.active.__file__)
-    time_ranks(runner, "ranks", (1, 3), ("values", "Gram"), 2)
-    found = findings_of(runner)
+    bench = Benchmark(tmp_path / "r.jsonl", against=kernels.active.__file__)
+    time_ranks(bench, "ranks", (1, 3), ("values", "Gram"), 2)
+    found = findings_of(bench)
     records = found.of("ranks")
     assert len(records) == 2 * len(ranks.DTYPES) * len(ranks.FIBRES)
     for record in records:
         for times in record["times"].values():
             assert list(times) == ["values", "Gram"]
             assert all(len(ns) == 2 and min(ns) > 0 for ns in times.values())
-    shown = table.show_ranks(found, "Gram")
+    shown = tables.show_ranks(found, "Gram").splitlines()
     assert [line.split(" | ")[0] for line in shown[2:]] == ["| 1", "| 3"]
-    assert len(table.show_builds(found)) == 2 + 2 * len(ranks.DTYPES) * len(ranks.FIBRES)
+    assert len(tables.show_builds(found).splitlines()) == 2 + 2 * len(ranks.DTYPES) * len(
+        ranks.FIBRES
+    )
 
 
 def test_builds_are_compared_by_medians() -> None:
@@ -280,7 +293,7 @@ def test_builds_are_compared_by_medians() -> None:
         {**facts, "rank": rank, "times": {"ours": {"Gram": ours}, "theirs": {"Gram": theirs}}}
         for rank, (ours, theirs) in times.items()
     ]
-    *_, row = table.show_builds(Findings(records))
+    *_, row = tables.show_builds(Findings(records)).splitlines()
     assert row == "| Gram | float64 | short | 1.000 | 0.500 (rank 1) | 2.000 (rank 9) |"
 
 
@@ -297,9 +310,9 @@ def test_every_fibre_of_a_rank_case_has_as_many_entries(rank: int, fibres: str) 
 def test_another_build_must_be_a_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"_native\*\.so"):
         ranks.load_kernels(tmp_path / "none.so")
-    runner = Runner(tmp_path / "r.jsonl", against=str(tmp_path / "none.so"))
+    bench = Benchmark(tmp_path / "r.jsonl", against=str(tmp_path / "none.so"))
     with pytest.raises(InputError, match="cannot be timed"):
-        time_ranks(runner, "ranks", (1,), ("values",), 1)
+        time_ranks(bench, "ranks", (1,), ("values",), 1)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "uint32", "uint16", "uint8"])
@@ -313,22 +326,22 @@ def test_a_read_takes_every_word(dtype: str) -> None:
 
 
 def test_growth_is_measured_and_fitted(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl")
-    scaling.measure_growth(runner, is_quick=True, only=["entries-0.0125"])
-    (record,) = findings_of(runner).of("growth")
+    bench = Benchmark(tmp_path / "r.jsonl")
+    scaling.measure_growth(bench, is_quick=True, only=["entries-0.0125"])
+    (record,) = findings_of(bench).of("growth")
     assert record["series"] == "entries"
     assert record["seconds"]["rcg iteration"] > 0
     assert scaling.fit_exponent([10, 100], [2, 20]) == pytest.approx(1)
     double = [
         {**record, "place": k, "seconds": {"rcg iteration": float(k) ** 2}} for k in (1, 2, 4)
     ]
-    assert table.show_growth(Findings(double))[-1] == "| entries | 1 to 4 | 2.00 |"
+    assert tables.show_growth(Findings(double)).splitlines()[-1] == "| entries | 1 to 4 | 2.00 |"
 
 
 def test_the_import_is_timed(tmp_path: Path) -> None:
-    runner = Runner(tmp_path / "r.jsonl")
-    time_import(runner, "import", 2)
-    (record,) = findings_of(runner).of("import")
+    bench = Benchmark(tmp_path / "r.jsonl")
+    time_import(bench, "import", 2)
+    (record,) = findings_of(bench).of("import")
     assert len(record["seconds"]) == 2
     assert all(0 < seconds < 60 for seconds in record["seconds"])
 
@@ -339,9 +352,7 @@ def test_the_import_is_timed(tmp_path: Path) -> None:
 def synthetic_records() -> list[dict[str, Any]]:
     """Records of a benchmark that never ran: auto takes a second, everyone else as many as here."""
     machine: dict[str, Any] = {"section": "races", "started": "now", "cases": [], "repeats": 1}
-    records: list[dict[str, Any]] = [
-        {"kind": "section", "machine": describe_machine(tm.__version__), **machine}
-    ]
+    records: list[dict[str, Any]] = [{"kind": "section", "machine": describe_machine(), **machine}]
     seconds = {"auto": 1.0, "dense rgd": 6.0, "TensorLy tucker": 80.0, "pymanopt CG": 40.0}
     seconds |= {"tucker-riemopt RCG, gathered": 20.0, "tucker-riemopt RCG, expanded": 12.0}
     for name, time in seconds.items():
@@ -375,7 +386,7 @@ def test_bars_are_computed_from_the_records() -> None:
     assert outcome[start + "the same, rows gathered (PyTorch)"] == ("20 times", False)
     formed = "the same, every entry of the small tensor formed (PyTorch)"
     assert outcome[start + formed] == ("12 times", False)
-    few = "smallest share of entries that `auto` needs at n = 100, rank "
+    few = "smallest fraction of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)
     best = "`auto` on the grid, beside the best of our methods in each cell"
@@ -421,17 +432,23 @@ def test_the_command_writes_records_page_and_pictures(
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_large_records_are_kept_compressed(tmp_path: Path) -> None:
-    from tensormend.research.records import append_record
+@pytest.mark.checkout
+def test_the_committed_records_give_the_committed_page(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    page = tmp_path / "performance.md"
+    write_performance(docs / "performance" / "bench.jsonl.gz", page, keep_records=True)
+    assert page.read_text("utf-8") == (docs / "performance.md").read_text("utf-8")
 
+
+def test_large_records_are_kept_compressed(tmp_path: Path) -> None:
     for record in synthetic_records():
         append_record(tmp_path / "r.jsonl", record)
     with (tmp_path / "r.jsonl").open("a") as file:
         file.write('{"kind": "other", "section": "other", "filler": "%s"}\n' % ("x" * 300_000))
-    write_page(tmp_path / "r.jsonl", tmp_path / "first.md", keep_records=True)
+    write_performance(tmp_path / "r.jsonl", tmp_path / "first.md", keep_records=True)
     kept = tmp_path / "first" / "bench.jsonl.gz"
     assert gzip.decompress(kept.read_bytes()) == (tmp_path / "r.jsonl").read_bytes()
-    write_page(kept, tmp_path / "second.md")
+    write_performance(kept, tmp_path / "second.md")
     first, second = (tmp_path / name for name in ("first.md", "second.md"))
     assert second.read_text().count("| yes |") == first.read_text().count("| yes |") > 0
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import math
+import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,8 @@ import pytest
 import tensormend as tm
 from tensormend.core.algebra import Array, matricize, tensorize
 from tensormend.errors import InputError, MissingDependencyError
-from tensormend.research.realdata import datasets, page, runner, summary
+from tensormend.research.realdata import __main__ as command
+from tensormend.research.realdata import datasets, findings, study
 from tensormend.research.realdata.contestants import (
     CONTESTANTS,
     OURS,
@@ -23,13 +28,12 @@ from tensormend.research.realdata.contestants import (
     sweep,
 )
 from tensormend.research.realdata.datasets import NAMES, Dataset
-from tensormend.research.realdata.losses import CELLS, Cell, drop, hold_out, score
+from tensormend.research.realdata.losses import LOSSES, Loss, drop, hold_out, score
 from tensormend.research.realdata.masked_tucker import masked_tucker
 from tensormend.research.realdata.nuclear import halrtc, lrtc_tnn, shrink
 from tensormend.research.realdata.simple import fibre_mean, linear_interpolation
 from tensormend.research.records import read_records
-
-pytestmark = pytest.mark.checkout
+from tensormend.research.runner import Settings, Summary, load_records, run_experiment
 
 SHAPE = (24, 20, 16)
 
@@ -47,12 +51,12 @@ def make_dataset(kind: str = "image", shape: tuple[int, ...] = SHAPE) -> Dataset
 # losses and scores
 
 
-@pytest.mark.parametrize("share", [0.3, 0.7])
-def test_random_loss_is_by_entry(share: float) -> None:
+@pytest.mark.parametrize("fraction", [0.3, 0.7])
+def test_random_loss_is_by_entry(fraction: float) -> None:
     dataset = make_dataset()
-    data, scored = drop(dataset, "random", share, 0)
+    data, scored = drop(dataset, "random", fraction, 0)
     known = ~np.isnan(dataset.values)
-    assert scored[known].mean() == pytest.approx(share, abs=0.03)
+    assert scored[known].mean() == pytest.approx(fraction, abs=0.03)
     assert not scored[~known].any()
     np.testing.assert_array_equal(np.isnan(data), scored | ~known)
     np.testing.assert_array_equal(data[known & ~scored], dataset.values[known & ~scored])
@@ -212,9 +216,9 @@ def test_sweep_goes_on_beyond_an_end_only_while_it_pays() -> None:
     assert sweep(lambda value: value, (2, 3), below=(1, 0)) == 0
 
 
-def make_task(dataset: Dataset, cell: Cell = CELLS[0]) -> Task:
-    data, scored = drop(dataset, cell.pattern, cell.share, 0)
-    return Task(dataset, cell, data, scored, seed=0)
+def make_task(dataset: Dataset, loss: Loss = LOSSES[0]) -> Task:
+    data, scored = drop(dataset, loss.pattern, loss.fraction, 0)
+    return Task(dataset, loss, data, scored, seed=0)
 
 
 @pytest.mark.parametrize("name", ["fibre mean", "linear", "HaLRTC", "LRTC-TNN"])
@@ -283,79 +287,138 @@ def break_down(task: Task) -> Answer:
     raise ValueError(f"no idea what to do with {task.data.shape}")
 
 
+PLAYERS = {"fibre mean": CONTESTANTS["fibre mean"], "HaLRTC": halve, OURS: break_down}
+
+
 @pytest.fixture
-def a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runner.Runner:
+def loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a made-up tensor for every data set but one, which is missing."""
+
     def load(name: str, _: Path | None) -> Dataset:
         if name == "video":
             raise MissingDependencyError("no video here")
         return replace(make_dataset(), name=name)
 
-    monkeypatch.setattr(runner, "load", load)
-    contestants = {"fibre mean": CONTESTANTS["fibre mean"], "HaLRTC": halve, OURS: break_down}
-    return runner.Runner(tmp_path / "out" / "records.jsonl", contestants)
+    monkeypatch.setattr(study, "_load", functools.lru_cache(maxsize=1)(load))
+    monkeypatch.setattr(command, "load", load)
 
 
-def test_runs_are_recorded_and_taken_up_again(a_runner: runner.Runner) -> None:
-    lines: list[str] = []
-    a_runner = replace(a_runner, note=lines.append)
-    a_runner.run(["mri", "video"], CELLS[:2])
-    runs = [r for r in read_records(a_runner.records) if r["kind"] == "run"]
-    assert [r["outcome"] for r in runs] == ["scored", "scored", "failed"] * 2
-    assert "no idea" in runs[2]["message"]
-    assert runs[1]["settings"] == {"by": 2}
-    assert any("video: left out" in line for line in lines)
-    lines.clear()
-    a_runner.run(["mri"], CELLS[:2])
-    assert [line.split(": ")[1] for line in lines] == [OURS, OURS]  # what failed is tried again
-    lines.clear()
-    replace(a_runner, again=["HaLRTC"]).run(["mri"], CELLS[:1])
-    assert [line.split(": ")[1] for line in lines] == ["HaLRTC", OURS]
+def run(folder: Path, contestants: dict[str, Any], *names: str, **options: Any) -> Summary:
+    """Run the study on some data sets."""
+    experiment = study.make_experiment(contestants, seed=options.pop("seed", 0))
+    chosen = {"stream": io.StringIO(), "wanted": lambda s: s["dataset"] in names, **options}
+    return run_experiment(experiment, "full", folder, **chosen)
 
 
-def test_the_same_seed_loses_the_same_entries(a_runner: runner.Runner) -> None:
+def count_runs(folder: Path) -> Counter[str]:
+    """Count the records of each contestant, all runs included."""
+    records = read_records(folder / "real-data.jsonl")
+    return Counter(r["settings"].get("contestant", "data") for r in records)
+
+
+@pytest.mark.usefixtures("loader")
+def test_runs_are_recorded_and_taken_up_again(tmp_path: Path) -> None:
+    n_losses = len(LOSSES)
+    first = run(tmp_path, PLAYERS, "mri")
+    assert (first.n_run, len(first.failures)) == (1 + 3 * n_losses, n_losses)
+    assert "no idea" in first.failures[0]
+    records = load_records("real-data", "full", tmp_path, with_failures=True)
+    assert records[0]["results"]["title"] == "words"
+    assert records[2]["results"]["parameters"] == {"by": 2}
+    assert records[3]["failed"].startswith("ValueError: no idea")
+    assert "tensorly" in records[2]["machine"]
+    assert run(tmp_path, PLAYERS, "mri").n_run == n_losses  # what failed is run again
+    again = run(tmp_path, PLAYERS, "mri", again=lambda s: s.get("contestant") == "HaLRTC")
+    assert again.n_run == 2 * n_losses
+    expected = {"data": 1, "fibre mean": n_losses, "HaLRTC": 2 * n_losses, OURS: 3 * n_losses}
+    assert count_runs(tmp_path) == expected
+
+
+@pytest.mark.usefixtures("loader")
+def test_the_same_seed_loses_the_same_entries(tmp_path: Path) -> None:
     seen: list[Array] = []
 
     def keep(task: Task) -> Answer:
         seen.append(task.data)
         return Answer(fibre_mean(task.data))
 
+    def is_first(settings: Settings) -> bool:
+        return settings["dataset"] == "mri" and settings.get("loss") == LOSSES[0].name
+
     for seed in (0, 0, 1):
-        again = replace(a_runner, contestants={OURS: keep}, seed=seed, again=[OURS])
-        again.run(["mri"], CELLS[:1])
+        run(tmp_path, {OURS: keep}, seed=seed, wanted=is_first, again=lambda _: True)
     np.testing.assert_array_equal(seen[0], seen[1])
     assert not np.array_equal(np.isnan(seen[0]), np.isnan(seen[2]))
+    rng = np.random.default_rng([0, list(NAMES).index("mri"), 0])  # committed records depend on it
+    expected, _ = drop(make_dataset(), LOSSES[0].pattern, LOSSES[0].fraction, rng)
+    np.testing.assert_array_equal(seen[0], expected)
 
 
-def test_page_is_written_and_redrawn(a_runner: runner.Runner, tmp_path: Path) -> None:
+def test_an_answer_that_is_not_finite_is_a_failure() -> None:
+    task = make_task(make_dataset())
+    with pytest.raises(ArithmeticError, match="not finite"):
+        study._complete(lambda task: Answer(np.full(task.data.shape, np.nan)), task)
+
+
+@pytest.mark.usefixtures("loader")
+def test_the_command_writes_a_page_and_redraws_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    a_runner = replace(a_runner, contestants={**a_runner.contestants, OURS: halve})
-    a_runner.run(["mri"], CELLS)
-    target = tmp_path / "real.md"
-    page.write_page(a_runner.records, target)
+    players = {"fibre mean": halve, "TensorLy": break_down, "HaLRTC": halve, OURS: halve}
+    for name in CONTESTANTS:
+        monkeypatch.setitem(CONTESTANTS, name, players.get(name, CONTESTANTS["linear"]))
+    out, target = tmp_path / "real", tmp_path / "real.md"
+    where = ["--out", str(out), "--write", str(target)]
+    assert command.main(["--only", "mri", "video", *where]) == 1
+    told = capsys.readouterr()
+    assert "video is left out: no video here" in told.err
+    assert "failed: real-data" in told.err
     text = target.read_text()
-    assert (tmp_path / "real" / "ratios.png").exists()
+    assert (out / "ratios.png").exists()
+    assert "(real/ratios.png)" in text
     assert "| random-90 |" in text
     assert "**no**" in text
-    page.write_page(tmp_path / "real" / page.RECORDS, target)
+    assert "| failed |" in text
+    assert "$" not in text
+    assert command.main(["--redraw", *where]) == 0
     assert target.read_text() == text
 
 
+@pytest.mark.checkout
+def test_the_committed_records_give_the_committed_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    docs = Path(__file__).parents[2] / "docs"
+    shutil.copytree(docs / "real-data", tmp_path / "docs" / "real-data")
+    monkeypatch.chdir(tmp_path)
+    where = ["--out", "docs/real-data", "--write", "docs/real-data.md"]
+    assert command.main(["--redraw", *where]) == 0
+    written = Path("docs", "real-data.md").read_text("utf-8")
+    assert written == (docs / "real-data.md").read_text("utf-8")
+
+
 def make_findings(figures: dict[str, dict[str, float]], *, is_large: bool = True) -> Any:
-    """Make findings of RMSEs by cell and contestant; seconds are ten times the RMSE."""
-    records: list[dict[str, Any]] = [{"kind": "dataset", "name": "made", "is_large": is_large}]
-    for cell, values in figures.items():
+    """Make findings of RMSEs by loss and contestant; seconds are ten times the RMSE."""
+    records: list[dict[str, Any]] = [
+        {"settings": {"dataset": "made"}, "results": {"is_large": is_large}}
+    ]
+    for loss, values in figures.items():
         for name, value in values.items():
-            facts = {"kind": "run", "dataset": "made", "cell": cell, "contestant": name}
-            times = {"seconds": 10 * value, "fit_seconds": value}
-            records.append({**facts, "outcome": "scored", "rmse": value, **times})
-    return summary.Findings.of(records)
+            settings = {"dataset": "made", "loss": loss, "contestant": name}
+            results = {"rmse": value, "seconds": 10 * value, "fit_seconds": value}
+            records.append({"settings": settings, "results": results})
+    return findings.Findings.of(records)
 
 
 PEERS = {"fibre mean": 2.0, "TensorLy": 3.0, "HaLRTC": 4.0, "LRTC-TNN": 8.0}
 
 
 def test_bars_are_met() -> None:
-    bars = summary.check_bars(make_findings({"a": {**PEERS, OURS: 1.0}, "b": {**PEERS, OURS: 0.5}}))
+    bars = findings.check_bars(
+        make_findings({"a": {**PEERS, OURS: 1.0}, "b": {**PEERS, OURS: 0.5}})
+    )
     assert [bar.met for bar in bars] == [True] * 5
     assert bars[2].measured.startswith(f"{math.sqrt(1 / 4 * 1 / 8):.3f}")
     assert bars[4].measured.startswith("8 times (made a) to 16 times")
@@ -363,7 +426,7 @@ def test_bars_are_met() -> None:
 
 def test_bars_are_missed_by_a_hair() -> None:
     def met(ours: float) -> list[bool | None]:
-        return [bar.met for bar in summary.check_bars(make_findings({"a": {**PEERS, OURS: ours}}))]
+        return [bar.met for bar in findings.check_bars(make_findings({"a": {**PEERS, OURS: ours}}))]
 
     assert met(3.0)[0] is False  # as good as TensorLy does not beat it
     assert met(2.999)[0] is True
@@ -376,7 +439,7 @@ def test_bars_are_missed_by_a_hair() -> None:
 
 
 def test_bars_need_figures() -> None:
-    bars = summary.check_bars(make_findings({"a": PEERS}))
+    bars = findings.check_bars(make_findings({"a": PEERS}))
     assert {bar.met for bar in bars} == {None}
-    small = summary.check_bars(make_findings({"a": {**PEERS, OURS: 1.0}}, is_large=False))
+    small = findings.check_bars(make_findings({"a": {**PEERS, OURS: 1.0}}, is_large=False))
     assert [bar.met for bar in small[4:]] == [None]

@@ -16,10 +16,13 @@ from tensormend.research.records import append_record, describe_machine, read_re
 def test_records_come_back(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     append_record(path, {"seed": np.int64(3), "errors": np.array([0.5, np.nan]), "shape": (2, 3)})
-    append_record(path, {"machine": describe_machine(tm.__version__)})
+    append_record(path, {"machine": describe_machine(["numpy", "no-such-package"])})
     first, second = read_records(path)
     assert first == {"seed": 3, "errors": [0.5, None], "shape": [2, 3]}
-    assert second["machine"]["tensormend"] == tm.__version__
+    machine = second["machine"]
+    assert machine["tensormend"] == tm.__version__
+    assert (machine["numpy"], machine["no-such-package"]) == (np.__version__, None)
+    assert machine["blas_threads"] >= 1
 
 
 def test_compressed_records_are_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import multiprocessing
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,17 +21,14 @@ import pytest
 from tensormend.cli import main
 from tensormend.recovery.entry import METHODS
 from tensormend.recovery.result import Status
-from tensormend.research.experiments import condition, phase, report, runner, theorems, traces
-from tensormend.research.experiments.catalogue import EXPERIMENTS
-from tensormend.research.experiments.progress import Progress
-from tensormend.research.experiments.runner import (
-    Experiment,
-    Settings,
-    load_records,
-    run_experiment,
-)
+from tensormend.research import records as files
+from tensormend.research import runner
+from tensormend.research.experiments import condition, page, phase, theorems, traces
+from tensormend.research.experiments.catalogue import EXPERIMENTS, PRESETS
 from tensormend.research.figures.reproduction import FIGURES, save_reproduction
+from tensormend.research.progress import Progress
 from tensormend.research.records import append_record, read_records
+from tensormend.research.runner import Experiment, Settings, load_records, run_experiment
 
 ENDINGS = (Status.STALLED, Status.CONVERGED)
 SAME = 1e-8  # relative; two ways of rounding along a whole run
@@ -58,7 +56,7 @@ def run(experiment: Experiment, folder: Path, **options: Any) -> runner.Summary:
 def known(experiment: Experiment) -> Experiment:
     """Leave out methods that are not there, and half of the slowest experiment."""
 
-    def grid(preset: runner.Preset) -> Iterator[Settings]:
+    def grid(preset: str) -> Iterator[Settings]:
         for settings in experiment.grid(preset):
             is_known = settings.get("method", "rgd") in METHODS
             if is_known and (experiment.name != "phase" or settings["ratio"] in (0.03, 0.3)):
@@ -81,8 +79,8 @@ def test_seeds_are_stable_and_differ_but_for_what_is_compared() -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-@pytest.mark.parametrize("preset", runner.PRESETS)
-def test_cells_are_plain_and_distinct(name: str, preset: runner.Preset) -> None:
+@pytest.mark.parametrize("preset", PRESETS)
+def test_cells_are_plain_and_distinct(name: str, preset: str) -> None:
     cells = EXPERIMENTS[name].cells(preset)
     keys = [json.dumps(cell, sort_keys=True) for cell in cells]  # JSON holds them as they are
     assert len(set(keys)) == len(keys)
@@ -126,7 +124,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
 ENDLESS = """
 import os, sys, time
 from pathlib import Path
-from tensormend.research.experiments.runner import Experiment, run_experiment
+from tensormend.research.runner import Experiment, run_experiment
 
 def grid(preset):
     return [{"a": 0}, {"a": 1}]
@@ -196,7 +194,7 @@ def test_giving_up_a_pool_leaves_no_process_behind() -> None:
 def test_large_files_are_compressed_and_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "LARGE", 100)
+    monkeypatch.setattr(files, "LARGE", 100)
     half = toy(grid=lambda _: ({"a": a, "b": "x"} for a in range(2)))
     run(half, tmp_path)
     packed = tmp_path / "toy.jsonl.gz"
@@ -252,14 +250,14 @@ def test_the_same_records_give_the_same_files(smoke: Path, tmp_path: Path) -> No
 
 def test_every_experiment_has_a_figure_and_prose() -> None:
     assert list(FIGURES) == list(EXPERIMENTS)
-    prose = Path(report.__file__).parent / "prose"
-    assert {path.stem for path in prose.iterdir()} == {"intro", *EXPERIMENTS}
+    prose = Path(page.__file__).parent / "prose"
+    assert {path.stem for path in prose.iterdir()} == {"intro", "missing", *EXPERIMENTS}
 
 
 def test_the_page_is_filled_in(smoke: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    report.write_report(page, smoke, "smoke")
-    text = page.read_text("utf-8")
+    target = tmp_path / "page.md"
+    page.write_reproduction(target, smoke, "smoke")
+    text = target.read_text("utf-8")
     assert "$" not in text
     assert text.count("**The paper**") == len(EXPERIMENTS)
     assert "condition numbers of the printed core as claimed" in text
@@ -271,10 +269,22 @@ def test_the_page_is_filled_in(smoke: Path, tmp_path: Path) -> None:
     assert all((tmp_path / figure).parent.resolve() == smoke.resolve() for figure in figures)
 
 
+@pytest.mark.checkout
+def test_the_committed_records_give_the_committed_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    shutil.copytree(docs / "reproduction", tmp_path / "docs" / "reproduction")
+    monkeypatch.chdir(tmp_path)
+    target = Path("docs", "reproduction.md")
+    page.write_reproduction(target, Path("docs", "reproduction"), "paper")
+    assert target.read_text("utf-8") == (docs / "reproduction.md").read_text("utf-8")
+
+
 def test_an_experiment_without_records_is_named(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    report.write_report(page, tmp_path, "smoke")
-    assert page.read_text("utf-8").count("Not run yet") == len(EXPERIMENTS)
+    target = tmp_path / "page.md"
+    page.write_reproduction(target, tmp_path, "smoke")
+    assert target.read_text("utf-8").count("Not run yet") == len(EXPERIMENTS)
 
 
 @pytest.mark.parametrize("method", ["sm-qrgd", "sempiht", "rgd"])
@@ -400,12 +410,12 @@ def fail(settings: Settings) -> dict[str, Any]:
 def test_the_command_runs_draws_and_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, page = tmp_path / "new" / "folder", tmp_path / "page.md"
-    assert main(["reproduce", "table1", "--out", str(out), "--write", str(page)]) == 0
+    out, target = tmp_path / "new" / "folder", tmp_path / "page.md"
+    assert main(["reproduce", "table1", "--out", str(out), "--write", str(target)]) == 0
     assert "table1: 5 cells run, 0 were there" in capsys.readouterr().out
     names = {"table1.jsonl", "table1.png", "table1.svg"}
     assert {path.name for path in out.iterdir()} == names
-    assert "## Table 1" in page.read_text("utf-8")
+    assert "## Table 1" in target.read_text("utf-8")
     assert main(["reproduce", "table1", "--out", str(out)]) == 0
     assert "table1: 0 cells run, 5 were there" in capsys.readouterr().out
 

@@ -87,13 +87,11 @@ def bench(
     Runs our methods, dense NumPy versions of the paper's and the peers that are installed on the
     same problems, in turns; writes records, a page and pictures.
     """
-    import tensormend as tm
     from tensormend.errors import InputError
     from tensormend.plotting import require_matplotlib
-    from tensormend.research.bench.page import write_page
-    from tensormend.research.bench.runner import Runner
+    from tensormend.research.bench.page import write_performance
     from tensormend.research.bench.suite import run_suite
-    from tensormend.research.records import describe_machine
+    from tensormend.research.bench.turns import Benchmark
 
     require_matplotlib()  # before the work, not after it
     repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
@@ -102,7 +100,7 @@ def bench(
     folder = make_folder(out)
     records = folder / "bench.jsonl" if redraw is None else redraw
     if redraw is None:
-        runner = Runner(
+        settings = Benchmark(
             records,
             repeats=repeats,
             budget=time_limit,
@@ -111,9 +109,8 @@ def bench(
             note=_note,
         )
         run_suite(
-            runner,
+            settings,
             suite,
-            machine=describe_machine(tm.__version__),
             only=only or [],
             methods=method or [],
             with_peers=not no_peers,
@@ -121,10 +118,10 @@ def bench(
     elif not records.is_file():
         raise InputError(f"--redraw takes a file of records, got {records}, which is not there")
     page = folder / "performance.md"
-    write_page(records, page)
+    write_performance(records, page)
     put(f"records    {records}\npage       {page}\n")
     if write is not None:
-        write_page(records, write, keep_records=True)
+        write_performance(records, write, keep_records=True)
         put(f"written    {write}\n")
 
 

@@ -57,9 +57,9 @@ def reproduce(
     """
     from tensormend.plotting import require_matplotlib
     from tensormend.research.experiments.catalogue import EXPERIMENTS
-    from tensormend.research.experiments.report import write_report
-    from tensormend.research.experiments.runner import load_records, run_experiment
+    from tensormend.research.experiments.page import write_reproduction
     from tensormend.research.figures.reproduction import save_reproduction
+    from tensormend.research.runner import load_records, run_experiment
 
     require_matplotlib()  # before the work, not after it
     folder = make_folder(out)
@@ -81,7 +81,7 @@ def reproduce(
         for path in save_reproduction(each, records, folder):
             put(f"{each}: {path}\n")
     if write is not None:
-        write_report(write, folder, preset)
+        write_reproduction(write, folder, preset)
         put(f"page: {write}\n")
     _tell_failures(failures, folder)
     raise typer.Exit(FAILURE if failures else 0)

@@ -1,7 +1,7 @@
 """Pictures, with Matplotlib from the ``plot`` extra; no other package names it."""
 
-from tensormend.plotting.benchmark import save_curves, save_growth
+from tensormend.plotting.benchmark import save_curves, save_growth, save_ratios
 from tensormend.plotting.completion import save_completion
 from tensormend.plotting.style import require_matplotlib
 
-__all__ = ["require_matplotlib", "save_completion", "save_curves", "save_growth"]
+__all__ = ["require_matplotlib", "save_completion", "save_curves", "save_growth", "save_ratios"]

@@ -1,4 +1,4 @@
-"""Pictures of the benchmark: error against seconds, and how cost grows."""
+"""Pictures of benchmarks: error against seconds, how cost grows, and ratios to other methods."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensormend.core.algebra import Array
-from tensormend.plotting.style import new_figure, save_png
+from tensormend.plotting.style import LINES, PALETTE, new_figure, save_png, use_style
 
-__all__ = ["save_curves", "save_growth"]
+__all__ = ["save_curves", "save_growth", "save_ratios"]
 
-# colours that colour-blind readers can tell apart (Okabe and Ito); markers and dashes do without
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 DASHES = {"ours": "-", "dense": "--", "peer": ":"}
 
@@ -28,9 +26,15 @@ def save_curves(
 
     Parameters
     ----------
-    curves : label, family (``"ours"`` solid, ``"dense"`` dashed, ``"peer"`` dotted) and a
-        two-column array of seconds and errors
-    accuracy : the error to reach, drawn as a line
+    path : str or path-like
+        The file to write.
+    curves : sequence of (str, str, array)
+        Label, family (``"ours"`` solid, ``"dense"`` dashed, ``"peer"`` dotted), and two columns of
+        seconds and errors.
+    title : str
+        Title of the picture.
+    accuracy : float
+        The error to reach, drawn as a line.
     """
     figure = new_figure((9.0, 5.2))
     axis = figure.add_subplot()
@@ -62,7 +66,13 @@ def save_growth(
 ) -> None:
     """Write a PNG with a panel per series: seconds against what grows, both logarithmic.
 
-    A line has places, seconds and, where it could be fitted, the exponent for the legend.
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write.
+    series : mapping
+        By series and label of a line: positions on the axis, seconds, and the exponent for the
+        legend where it could be fitted.
     """
     n_columns = min(3, len(series))
     n_rows = -(-len(series) // n_columns)
@@ -84,6 +94,51 @@ def save_growth(
         _finish_axis(axis, f"Seconds by {name}")
         axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     save_png(figure, path)
+
+
+def save_ratios(
+    path: str | os.PathLike[str],
+    series: Mapping[str, Mapping[str, float]],
+    rows: Sequence[str],
+) -> bool:
+    """Write a PNG of the error of tensormend over that of each peer, a row of dots a data set.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write.
+    series : mapping
+        Ratios by peer and row.
+    rows : sequence of str
+        The rows, from the top.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to draw.
+    """
+    if not rows:
+        return False
+    levels = {row: k for k, row in enumerate(reversed(rows))}
+    with use_style():
+        figure = new_figure((8.0, 0.2 * len(rows) + 1.4))
+        panel = figure.add_subplot()
+        panel.axvline(1.0, color="0.4", lw=1)
+        for (peer, ratios), line in zip(series.items(), LINES, strict=False):
+            x, y = list(ratios.values()), [levels[row] for row in ratios]
+            panel.plot(x, y, linestyle="none", label=peer, alpha=0.85, **line)
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.xaxis.set_minor_formatter(
+            lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""
+        )
+        panel.set_yticks(range(len(rows)), list(levels), fontsize=7.5)
+        panel.set_ylim(-0.7, len(rows) - 0.3)
+        panel.set_xlabel("RMSE of tensormend over RMSE of the peer: left of 1 is better")
+        handles, labels = panel.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        save_png(figure, path)
+    return True
 
 
 def _shorten(number: float) -> str:

@@ -31,7 +31,7 @@ def save_completion(
     """Write a PNG that shows a completed image cube before and after.
 
     Above, one band: the original, its observed entries, the recovered image, the absolute error.
-    Below, the spectrum of one pixel. The file is whole or not there.
+    Below, the spectrum of one pixel. The file is written atomically.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One look for all figures: colours told apart by everyone, and by markers in black and white."""
+"""The style of all figures: colours and markers that can be told apart, also in black and white."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tensormend.errors import MissingDependencyError
 __all__ = [
     "LINES",
     "METHODS",
+    "PALETTE",
     "STEP_LINES",
     "format_power",
-    "house_style",
     "mark",
     "new_figure",
     "plain_log",
@@ -29,16 +29,18 @@ __all__ = [
     "set_caption",
     "set_legend",
     "tidy",
+    "use_style",
 ]
 
-# the colours of Okabe and Ito
+# the colours of Okabe and Ito, which colour-blind readers can distinguish
+PALETTE: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINES: Final = (
-    {"color": "#0072b2", "marker": "o"},
-    {"color": "#d55e00", "marker": "s"},
-    {"color": "#009e73", "marker": "^"},
-    {"color": "#cc79a7", "marker": "D"},
-    {"color": "#000000", "marker": "v"},
-    {"color": "#56b4e9", "marker": "P"},
+    {"color": PALETTE[0], "marker": "o"},
+    {"color": PALETTE[1], "marker": "s"},
+    {"color": PALETTE[2], "marker": "^"},
+    {"color": PALETTE[3], "marker": "D"},
+    {"color": PALETTE[6], "marker": "v"},
+    {"color": PALETTE[5], "marker": "P"},
 )
 METHODS: Final = {
     "sm-qrgd": {"label": "SM-QRGD", **LINES[0]},
@@ -82,8 +84,8 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
-    """Draw and save in the style of the house inside the block."""
+def use_style() -> Iterator[None]:
+    """Draw and save figures in the style of the package inside the block."""
     require_matplotlib()
     from matplotlib import rc_context
 
@@ -92,13 +94,13 @@ def house_style() -> Iterator[None]:
 
 
 def save_png(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as PNG; whole or not there."""
+    """Write a figure as PNG, atomically."""
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
-    """Write a figure as PNG and SVG under a path without ending; whole or not there."""
+    """Write a figure as PNG and SVG under a path without suffix, atomically."""
     written = []
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         target = Path(f"{os.fspath(path)}.{kind}")
@@ -148,7 +150,7 @@ def plain_log(panel: Any) -> None:
 
 
 def format_power(value: float) -> str:
-    """Write a tolerance as people do.
+    """Write a tolerance in short form.
 
     >>> format_power(1e-5)
     '1e-5'

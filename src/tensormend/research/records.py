@@ -3,40 +3,82 @@
 from __future__ import annotations
 
 import gzip
+import importlib.metadata
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_info
 
 from tensormend.core import kernels
+from tensormend.core.storage import atomic_write
 from tensormend.errors import InputError
 
-__all__ = ["append_record", "describe_machine", "read_records"]
+__all__ = [
+    "Record",
+    "append_record",
+    "describe_machine",
+    "filter_records",
+    "find_versions",
+    "read_records",
+    "store_records",
+    "to_plain",
+]
+
+Record = dict[str, Any]
+
+LARGE = 200_000  # bytes above which records are stored compressed
 
 
-def describe_machine(version: str) -> dict[str, Any]:
-    """Return the versions and the machine that a figure depends on."""
+def describe_machine(packages: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the versions and the machine that a measurement depends on.
+
+    Parameters
+    ----------
+    packages : sequence of str, default=()
+        Further packages whose versions are recorded, ``None`` where one is not installed.
+
+    Returns
+    -------
+    dict
+        Versions by package, and ``machine``, ``threads``, ``blas_threads`` and ``native``.
+    """
+    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
-        "tensormend": version,
+        "tensormend": importlib.metadata.version("tensormend"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "machine": platform.machine(),
         "threads": kernels.thread_count(None),
         "native": kernels.is_native,
+        "blas_threads": max(pools, default=1),
+        **dict.fromkeys(packages),
+        **find_versions(packages),
     }
 
 
+def find_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
 def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Append one line to a file of records; the line is written whole, or is ignored on reading.
+    """Append one line to a file of records; a line that was cut off is ignored on reading.
 
     Arrays, NumPy numbers and tuples become lists and numbers; NaN and infinities become null,
-    because JSON has no word for them.
+    because JSON cannot represent them.
     """
     line = (json.dumps(to_plain(record), allow_nan=False) + "\n").encode()
     target = Path(path)
@@ -47,7 +89,7 @@ def append_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> No
 
 
 def _drop_cut_off_line(path: Path) -> None:
-    """Take away what an interrupted run left after the last whole line."""
+    """Remove what an interrupted run left after the last complete line."""
     with path.open("rb+") as file:
         end = file.seek(0, os.SEEK_END)
         if end == 0:
@@ -58,11 +100,10 @@ def _drop_cut_off_line(path: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def read_records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+def read_records(path: str | os.PathLike[str]) -> Iterator[Record]:
     """Yield the records of a file, plain or gzipped; the last line may be cut off."""
     source = Path(path)
-    raw = gzip.decompress(source.read_bytes()) if source.suffix == ".gz" else source.read_bytes()
-    lines = raw.decode().split("\n")
+    lines = _read_bytes(source).decode().split("\n")
     for number, line in enumerate(lines, start=1):
         if not line:
             continue
@@ -76,8 +117,44 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             ) from error
 
 
+def filter_records(path: Path, keep: Callable[[Record], bool]) -> None:
+    """Remove the records for which ``keep`` is false from a file, which may not exist yet."""
+    if path.exists():
+        kept = [json.dumps(record) + "\n" for record in read_records(path) if keep(record)]
+        with atomic_write(path) as file:
+            file.write("".join(kept).encode())
+
+
+def store_records(sources: Sequence[Path], target: Path) -> Path:
+    """Write the records of some files into one, compressed where they are large.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Files to read, plain or gzipped, in this order; those that do not exist are skipped.
+    target : Path
+        Plain file to write, with the suffix ``.jsonl``.
+
+    Returns
+    -------
+    Path
+        The file written: ``target``, or the same name with ``.gz`` appended.
+    """
+    raw = b"".join(_read_bytes(source) for source in sources if source.exists())
+    is_large = len(raw) > LARGE
+    written = target.with_suffix(".jsonl.gz") if is_large else target
+    with atomic_write(written) as file:
+        file.write(gzip.compress(raw, mtime=0) if is_large else raw)
+    return written
+
+
+def _read_bytes(path: Path) -> bytes:
+    raw = path.read_bytes()
+    return gzip.decompress(raw) if path.suffix == ".gz" else raw
+
+
 def to_plain(value: Any) -> Any:
-    """Turn a value into what JSON can hold."""
+    """Convert a value to what JSON can represent."""
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

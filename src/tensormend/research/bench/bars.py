@@ -1,17 +1,17 @@
-"""The bars that the package holds itself to, and whether the records meet them."""
+"""The bars of the benchmark, and whether the records meet them."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tensormend.research.bench.contestants import AUTO
-from tensormend.research.bench.summary import Findings
+from tensormend.research.bench.findings import Findings
+from tensormend.research.summary import Bar, divide
 
-__all__ = ["Bar", "check_bars"]
+__all__ = ["FEWEST", "check_bars", "fewest"]
 
-FEWEST = {2: 0.015, 5: 0.007, 10: 0.015, 15: 0.02, 20: 0.03}  # share of entries by rank
+FEWEST = {2: 0.015, 5: 0.007, 10: 0.015, 15: 0.02, 20: 0.03}  # fraction of entries by rank
 RIEMANNIAN = {
     "pymanopt": "pymanopt CG",
     "conjugate gradients written on tucker-riemopt": "tucker-riemopt RCG",
@@ -22,18 +22,8 @@ TENSORLY = ("TensorLy tucker",)
 GIGABYTE = 1e9
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A promise and what was measured; ``met`` is none where nothing was measured."""
-
-    what: str
-    promise: str
-    measured: str
-    met: bool | None
-
-
 def check_bars(findings: Findings) -> list[Bar]:
-    """Hold the records against every bar."""
+    """Compare the records with every bar."""
     return [
         *_check_passes(findings),
         *_check_races(findings),
@@ -44,31 +34,15 @@ def check_bars(findings: Findings) -> list[Bar]:
     ]
 
 
-def _at_most(what: str, limit: float, value: float | None, unit: str) -> Bar:
-    if value is None:
-        return Bar(what, f"at most {limit:g}{unit}", "not measured", None)
-    return Bar(what, f"at most {limit:g}{unit}", f"{value:.3g}{unit}", value <= limit)
-
-
-def _at_least(what: str, limit: float, value: float | None) -> Bar:
-    if value is None:
-        return Bar(what, f"at least {limit:g} times", "not measured", None)
-    return Bar(what, f"at least {limit:g} times", f"{value:.3g} times", value >= limit)
-
-
-def _over(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a / b
-
-
 def _check_passes(findings: Findings) -> Iterator[Bar]:
     def reads(case: str, what: str) -> float | None:
-        return _over(findings.pass_seconds(case, what), findings.pass_seconds(case, "read"))
+        return divide(findings.pass_seconds(case, what), findings.pass_seconds(case, "read"))
 
     what = "a pull-back pass, n = 300, 30% seen (8.1 million entries), beside a plain read"
-    yield _at_most(what, 3, reads("n300", "pull-back pass"), " reads")
+    yield Bar.at_most(what, 3, reads("n300", "pull-back pass"), " reads")
     for method in ("rgd", "rcg"):
         what = f"an iteration of {method}, n = 1000, 1% seen, beside a plain read"
-        yield _at_most(what, 12, reads("n1000", f"{method} iteration"), " reads")
+        yield Bar.at_most(what, 12, reads("n1000", f"{method} iteration"), " reads")
 
 
 def _check_races(findings: Findings) -> Iterator[Bar]:
@@ -79,18 +53,18 @@ def _check_races(findings: Findings) -> Iterator[Bar]:
 
     constant = gain("n300-constant", None, "sm-qrgd, constant")
     what = "SM-QRGD, constant step, n = 300, 30% seen, against dense NumPy SM-QRGD"
-    yield _at_least(what, 8, constant)
-    yield _at_least(
+    yield Bar.at_least(what, 8, constant)
+    yield Bar.at_least(
         "`auto`, n = 100, 30% seen, against the best dense NumPy method", 5, gain("n100", None)
     )
-    yield _at_least("`auto`, n = 100, 30% seen, against TensorLy", 90, gain("n100", TENSORLY))
+    yield Bar.at_least("`auto`, n = 100, 30% seen, against TensorLy", 90, gain("n100", TENSORLY))
     for words, name in RIEMANNIAN.items():
         what = f"`auto`, n = 100, 30% seen, against {words} (PyTorch)"
-        yield _at_least(what, 30, gain("n100", (name,)))
-    yield _at_least(
+        yield Bar.at_least(what, 30, gain("n100", (name,)))
+    yield Bar.at_least(
         "`auto`, n = 300, 30% seen, against the best dense NumPy method", 7, gain("n300", None)
     )
-    yield _at_least(
+    yield Bar.at_least(
         "`auto`, n = 400, 2% seen, against the best dense NumPy method", 50, gain("n400", None)
     )
 
@@ -99,23 +73,23 @@ def _check_large(findings: Findings) -> Iterator[Bar]:
     case = "`auto`, n = 1000, 1% seen (10 million entries)"
     entry = next((e for e in findings.entries("races", "n1000") if e.contestant == AUTO), None)
     peak = None if entry is None or entry.seconds is None else entry.peak_bytes
-    yield _at_most(
+    yield Bar.at_most(
         f"{case}: peak memory of the process", 1, None if peak is None else peak / GIGABYTE, " GB"
     )
-    reads = _over(findings.seconds("n1000", [AUTO]), findings.pass_seconds("n1000", "read"))
-    yield _at_most(f"{case}: total time beside a plain read", 250, reads, " reads")
-    yield _at_least(
+    reads = divide(findings.seconds("n1000", [AUTO]), findings.pass_seconds("n1000", "read"))
+    yield Bar.at_most(f"{case}: total time beside a plain read", 250, reads, " reads")
+    yield Bar.at_least(
         f"{case}: two threads against one, whole solve",
         1.7,
         findings.ratio("n1000", ["auto, 1 thread"], AUTO),
     )
     name = "pull-back pass"
     both = findings.pass_seconds("n1000", name, 1), findings.pass_seconds("n1000", name, 2)
-    yield _at_least("two threads against one, a pull-back pass there", 1.7, _over(*both))
+    yield Bar.at_least("two threads against one, a pull-back pass there", 1.7, divide(*both))
 
 
 def fewest(findings: Findings, rank: int) -> float | None:
-    """Return the smallest share of entries from which on, going down, ``auto`` recovered."""
+    """Return the smallest fraction of entries from which on, going down, ``auto`` recovered."""
     rungs = {
         record["ratio"]: record["n_recovered"] >= record["n_needed"]
         for record in findings.of("few")
@@ -130,8 +104,8 @@ def fewest(findings: Findings, rank: int) -> float | None:
 
 def _check_few(findings: Findings) -> Iterator[Bar]:
     for rank, limit in FEWEST.items():
-        what = f"smallest share of entries that `auto` needs at n = 100, rank {rank}"
-        yield _at_most(what, limit, fewest(findings, rank), "")
+        what = f"smallest fraction of entries that `auto` needs at n = 100, rank {rank}"
+        yield Bar.at_most(what, limit, fewest(findings, rank))
 
 
 def _check_grid(findings: Findings) -> Iterator[Bar]:
@@ -145,17 +119,18 @@ def _check_grid(findings: Findings) -> Iterator[Bar]:
         else:
             worst = max(worst or 0.0, times[AUTO] / min(times.values()))
     what = "`auto` on the grid, beside the best of our methods in each cell"
-    yield _at_most(what, 1.5, worst, " times its time")
+    yield Bar.at_most(what, 1.5, worst, " times its time")
     n_cells = len(findings.case_names("grid"))
-    yield Bar(
+    yield Bar.check(
         "cells of the grid that one of our methods recovers and `auto` does not",
         "none",
-        (", ".join(lost) or f"none of {n_cells}") if n_cells else "not measured",
-        not lost if n_cells else None,
+        lost if n_cells else None,
+        lambda cells: ", ".join(cells) or f"none of {n_cells}",
+        lambda cells: not cells,
     )
 
 
 def _check_import(findings: Findings) -> Iterator[Bar]:
     times = [statistics.median(record["seconds"]) for record in findings.of("import")]
     what = "`import tensormend`, NumPy included"
-    yield _at_most(what, 0.3, times[-1] if times else None, " s")
+    yield Bar.at_most(what, 0.3, times[-1] if times else None, " s")

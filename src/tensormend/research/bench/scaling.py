@@ -11,8 +11,7 @@ import numpy as np
 from tensormend.core import kernels
 from tensormend.research.bench.cases import Case
 from tensormend.research.bench.contestants import AUTO
-from tensormend.research.bench.runner import Runner, race
-from tensormend.research.bench.worker import Worker
+from tensormend.research.bench.turns import Benchmark, race
 
 __all__ = ["fit_exponent", "list_cases", "measure_growth"]
 
@@ -55,7 +54,7 @@ def list_cases() -> list[str]:
     return [*(case.name for _, _, case, _ in _series()), HUGE.name]
 
 
-def measure_growth(runner: Runner, *, is_quick: bool = False, only: Sequence[str] = ()) -> None:
+def measure_growth(bench: Benchmark, *, is_quick: bool = False, only: Sequence[str] = ()) -> None:
     """Time iterations and whole solves along each series, then recover the huge tensor."""
     seen: dict[str, int] = {}
     for series, place, case, threads in _series():
@@ -64,25 +63,25 @@ def measure_growth(runner: Runner, *, is_quick: bool = False, only: Sequence[str
         seen[series] = seen.get(series, 0) + 1
         if is_quick:
             case = replace(case, n=max(case.n // 4, 4), ratio=min(0.5, 8 * case.ratio))
-        _measure_point(runner, series, place, case, threads)
+        _measure_point(bench, series, place, case, threads)
     if not is_quick and (not only or HUGE.name in only):
-        race(replace(runner, repeats=1, budget=600.0), "scaling", [HUGE], [AUTO])
+        race(replace(bench, repeats=1, budget=600.0), "scaling", [HUGE], [AUTO])
 
 
 def _measure_point(
-    runner: Runner, series: str, place: float, case: Case, threads: int | None
+    bench: Benchmark, series: str, place: float, case: Case, threads: int | None
 ) -> None:
     name = AUTO if threads != 1 else f"{AUTO}, 1 thread"
-    with runner.problem(case) as problem, Worker() as worker:
+    with bench.problem(case) as problem, bench.start() as worker:
         facts = {"problem": str(problem), "threads": threads, "repeats": REPEATS}
-        passes = runner.ask(worker, "passes", solvers=SOLVERS, **facts)
+        passes = bench.ask(worker, "passes", solvers=SOLVERS, **facts)
         run = {"name": name, "problem": str(problem), "accuracy": case.accuracy}
-        solves = [runner.ask(worker, "run", budget=runner.budget, **run) for _ in range(3)]
+        solves = [bench.ask(worker, "run", budget=bench.budget, **run) for _ in range(3)]
     times = passes.get("times", {})
     medians = {what: float(np.median(t)) for what, t in times.items() if what != "read"}
     if all(answer["outcome"] == "reached" for answer in solves):
         medians["auto, whole solve"] = float(np.median([answer["seconds"] for answer in solves]))
-    runner.write(
+    bench.write(
         "growth",
         "scaling",
         series=series,
@@ -93,7 +92,7 @@ def _measure_point(
         outcomes=[passes.get("outcome", "reached"), *(answer["outcome"] for answer in solves)],
         peak_bytes=solves[-1].get("peak_bytes"),
     )
-    runner.note(f"scaling: {case.name}: " + ", ".join(f"{k} {v:.3g}" for k, v in medians.items()))
+    bench.note(f"scaling: {case.name}: " + ", ".join(f"{k} {v:.3g}" for k, v in medians.items()))
 
 
 def fit_exponent(places: Sequence[float], seconds: Sequence[float]) -> float:

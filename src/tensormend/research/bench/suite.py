@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-from tensormend.core.storage import atomic_write
 from tensormend.errors import InputError
 from tensormend.research.bench.bars import FEWEST
 from tensormend.research.bench.cases import GRID, RACES, Case
 from tensormend.research.bench.contestants import AUTO, CONTESTANTS, find_contestant
 from tensormend.research.bench.ranks import PASSES, RANKS
-from tensormend.research.bench.runner import Runner, race, time_import, time_passes, time_ranks
 from tensormend.research.bench.scaling import list_cases, measure_growth
-from tensormend.research.bench.worker import Worker
-from tensormend.research.records import append_record, read_records
+from tensormend.research.bench.turns import Benchmark, race, time_import, time_passes, time_ranks
+from tensormend.research.records import Record, append_record, describe_machine, filter_records
 
 __all__ = ["SECTIONS", "SUITES", "run_suite"]
 
@@ -71,37 +66,37 @@ class Choice:
         return not self.cases or case.name in self.cases
 
 
-def _run_races(runner: Runner, choice: Choice) -> None:
+def _run_races(bench: Benchmark, choice: Choice) -> None:
     cases = [QUICK] if choice.suite == "quick" else list(RACES.values())
     for case in cases:
         if choice.wants(case):
-            race(runner, "races", [case], choice.contestants(LINEUPS[case.name]))
+            race(bench, "races", [case], choice.contestants(LINEUPS[case.name]))
 
 
-def _run_passes(runner: Runner, choice: Choice) -> None:
+def _run_passes(bench: Benchmark, choice: Choice) -> None:
     if choice.suite == "quick":
         cases, repeats = [Case("n100", 100, 5, 0.3)], 10
     else:
         cases, repeats = [RACES["n300"], RACES["n1000"]], 60
-    time_passes(runner, "passes", [case for case in cases if choice.wants(case)], repeats)
+    time_passes(bench, "passes", [case for case in cases if choice.wants(case)], repeats)
 
 
-def _run_ranks(runner: Runner, choice: Choice) -> None:
+def _run_ranks(bench: Benchmark, choice: Choice) -> None:
     if choice.suite == "quick":
-        time_ranks(runner, "ranks", (1, 5, 10), ("pull-back",), 3)
+        time_ranks(bench, "ranks", (1, 5, 10), ("pull-back",), 3)
     else:
-        time_ranks(runner, "ranks", RANKS, PASSES, runner.repeats)
+        time_ranks(bench, "ranks", RANKS, PASSES, bench.repeats)
 
 
-def _run_grid(runner: Runner, choice: Choice) -> None:
-    settings = replace(runner, budget=GRID_BUDGET, repeats=min(runner.repeats, GRID_REPEATS))
+def _run_grid(bench: Benchmark, choice: Choice) -> None:
+    settings = replace(bench, budget=GRID_BUDGET, repeats=min(bench.repeats, GRID_REPEATS))
     cases = [case for case in GRID if choice.wants(case)]
     race(settings, "grid", cases, choice.contestants(GRID_METHODS), keep_curves=False)
 
 
-def _run_few(runner: Runner, choice: Choice) -> None:
-    """Find how few entries are enough: go down in their share until it fails."""
-    settings = replace(runner, budget=FEW_BUDGET)
+def _run_few(bench: Benchmark, choice: Choice) -> None:
+    """Find how few entries are enough: lower their fraction until it fails."""
+    settings = replace(bench, budget=FEW_BUDGET)
     for name in choice.methods or (AUTO,):
         for rank, bar in FEWEST.items():
             for ratio in (ratio for ratio in RATIOS if ratio <= HEADROOM * bar):
@@ -111,35 +106,35 @@ def _run_few(runner: Runner, choice: Choice) -> None:
                 count = _count_recovered(settings, name, case)
                 facts = {"contestant": name, "rank": rank, "ratio": ratio}
                 counts = {"n_recovered": count, "n_trials": N_TRIALS, "n_needed": N_NEEDED}
-                runner.write("few", "few", **facts, **counts)
-                runner.note(f"few: {name}, rank {rank}, ratio {ratio:g}: {count} of {N_TRIALS}")
+                bench.write("few", "few", **facts, **counts)
+                bench.note(f"few: {name}, rank {rank}, ratio {ratio:g}: {count} of {N_TRIALS}")
                 if count < N_NEEDED:
                     break
 
 
-def _count_recovered(runner: Runner, name: str, case: Case) -> int:
+def _count_recovered(bench: Benchmark, name: str, case: Case) -> int:
     count = 0
-    with Worker() as worker:
+    with bench.start() as worker:
         for trial in range(N_TRIALS):
             drawn = replace(case, seed=100 * trial)
-            with runner.problem(drawn) as problem:
+            with bench.problem(drawn) as problem:
                 facts = {"problem": str(problem), "accuracy": case.accuracy, "is_timed": False}
-                answer = runner.ask(worker, "run", name=name, budget=runner.budget, **facts)
+                answer = bench.ask(worker, "run", name=name, budget=bench.budget, **facts)
             count += answer["outcome"] == "reached"
             if not worker.is_alive:
                 break
     return count
 
 
-def _run_import(runner: Runner, choice: Choice) -> None:
-    time_import(runner, "import", 3 if choice.suite == "quick" else 9)
+def _run_import(bench: Benchmark, choice: Choice) -> None:
+    time_import(bench, "import", 3 if choice.suite == "quick" else 9)
 
 
-def _run_scaling(runner: Runner, choice: Choice) -> None:
-    measure_growth(runner, is_quick=choice.suite == "quick", only=choice.cases)
+def _run_scaling(bench: Benchmark, choice: Choice) -> None:
+    measure_growth(bench, is_quick=choice.suite == "quick", only=choice.cases)
 
 
-SECTIONS: dict[str, Callable[[Runner, Choice], None]] = {
+SECTIONS: dict[str, Callable[[Benchmark, Choice], None]] = {
     "races": _run_races,
     "passes": _run_passes,
     "ranks": _run_ranks,
@@ -157,10 +152,9 @@ SUITES = {
 
 
 def run_suite(
-    runner: Runner,
+    bench: Benchmark,
     suite: str,
     *,
-    machine: dict[str, Any],
     only: Sequence[str] = (),
     methods: Sequence[str] = (),
     with_peers: bool = True,
@@ -184,24 +178,20 @@ def run_suite(
     sections = sections or (["races"] if chosen else list(SUITES[suite]))
     choice = Choice(suite, chosen, tuple(methods), with_peers)
     for section in sections:
-        _forget(runner.records, section, chosen)
+        filter_records(bench.records, _outside(section, chosen))
         started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        settings = {"suite": suite, "repeats": runner.repeats, "budget": runner.budget}
-        facts = {"started": started, "cases": chosen, "machine": machine, **settings}
-        append_record(runner.records, {"kind": "section", "section": section, **facts})
-        SECTIONS[section](runner, choice)
+        settings = {"suite": suite, "repeats": bench.repeats, "budget": bench.budget}
+        facts = {"started": started, "cases": chosen, "machine": describe_machine(), **settings}
+        append_record(bench.records, {"kind": "section", "section": section, **facts})
+        SECTIONS[section](bench, choice)
 
 
-def _forget(path: Path, section: str, cases: Sequence[str]) -> None:
-    """Drop the records of a section, or of some of its cases, from a file."""
-    if not path.exists():
-        return
+def _outside(section: str, cases: Sequence[str]) -> Callable[[Record], bool]:
+    """Return what tells whether a record stays where a section, or some of its cases, run again."""
 
-    def stays(record: dict[str, Any]) -> bool:
+    def stays(record: Record) -> bool:
         if record["section"] != section:
             return True
         return bool(cases) and record.get("case", {}).get("name") not in cases
 
-    kept = [json.dumps(record) + "\n" for record in read_records(path) if stays(record)]
-    with atomic_write(path) as file:
-        file.write("".join(kept).encode())
+    return stays

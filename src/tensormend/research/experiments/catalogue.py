@@ -11,9 +11,11 @@ from tensormend.research.experiments import (
     table1,
     theorems,
 )
-from tensormend.research.experiments.runner import Experiment
+from tensormend.research.runner import Experiment
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["EXPERIMENTS", "PRESETS"]
+
+PRESETS = ("smoke", "paper")
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

@@ -13,15 +13,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
     draw_again,
-    group,
     median_seconds,
     run_completion,
 )
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 
 __all__ = ["EXPERIMENT", "METHODS", "VARIED"]
 
@@ -30,7 +32,7 @@ VARIED: Final = {"b": "rank", "c": "n", "d": "ratio"}
 MAX_ITER: Final = 100  # of the paper
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Every panel once, then again: methods take turns, so that a slow minute hits all alike.
 
     Panel a times one problem again and again; the others draw a new problem each time.
@@ -90,19 +92,14 @@ def _count_repeats(records: Sequence[Record]) -> str:
 
 def _tabulate(records: Sequence[Record], varied: str) -> str:
     """Median iterations and seconds by method; in bold the least time of each row."""
-    names = " | ".join(f"{method}: iterations, s" for method in METHODS)
-    rows = [
-        f"| implementation | step | {varied} | {names} |",
-        "|---|---|---|" + "---|" * len(METHODS),
-    ]
-    for (implementation, step, value), own in group(
-        records, "implementation", "step", varied
-    ).items():
+    rows = []
+    for key, own in group(records, "implementation", "step", varied).items():
         by_method = {method: runs for (method,), runs in group(own, "method").items()}
         best = _fastest({name: runs for name, runs in by_method.items() if _arrived(runs)})
         cells = [_cell(by_method.get(method, []), method == best) for method in METHODS]
-        rows.append(f"| {implementation} | {step} | {value} | {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append((*key, *cells))
+    names = [f"{method}: iterations, s" for method in METHODS]
+    return make_table(["implementation", "step", varied, *names], rows)
 
 
 def _arrived(records: Sequence[Record]) -> bool:

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
     draw_completion,
-    group,
     median_seconds,
     run_completion,
 )
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 from tensormend.simulate import conditioned_tucker
 from tensormend.theory import condition_number
 
@@ -28,7 +30,7 @@ __all__ = ["EXPERIMENT", "check_formula"]
 EXACT = 1e-6  # relative departure of a condition number that rounding explains
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Condition numbers, two steps, and repeats of the timing."""
     paper = preset == "paper"
     size = {"n": 100, "rank": 5} if paper else {"n": 24, "rank": 3}
@@ -68,10 +70,7 @@ def check_formula(records: Sequence[Record]) -> str:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate iterations and times over condition numbers."""
-    rows = [
-        "| step | implementation | κ₂ | iterations | error | time |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     counts: dict[str, list[int]] = {}
     times: dict[str, list[float]] = {}
     missed = []
@@ -85,8 +84,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         error = results["trace"]["error"][-1]
         seconds = median_seconds(own)
         times.setdefault(f"{implementation}, {step} step", []).append(seconds)
-        found = f"{results['n_iter']} | {error:.1e} | {seconds:.3g} s"
-        rows.append(f"| {step} | {implementation} | {kappa} | {found} |")
+        rows.append((*key, results["n_iter"], f"{error:.1e}", f"{seconds:.3g} s"))
     ranges = "; ".join(
         f"{step} step {min(values)} to {max(values)} iterations" for step, values in counts.items()
     )
@@ -106,7 +104,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     )
     settings = records[0]["settings"]
     return {
-        "table": "\n".join(rows),
+        "table": make_table(["step", "implementation", "κ₂", "iterations", "error", "time"], rows),
         "formula": check_formula(records),
         "verdict": f"Over all condition numbers: {ranges}. {ending} {times_told}",
         "size": f"n = {settings['n']}, r = {settings['rank']}, ρ = {settings['ratio']}",

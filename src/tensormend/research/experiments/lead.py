@@ -9,22 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
     draw_again,
-    group,
     median_seconds,
     run_completion,
 )
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 
 __all__ = ["EXPERIMENT"]
 
 ORDERS = ((0, 1, 2), (1, 0, 2), (2, 0, 1))  # the paper's [1,2,3], [2,1,3] and [3,1,2]
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Three orders, two steps, and repeats of the timing."""
     paper = preset == "paper"
     size = {"n": 100, "rank": [10, 20, 30]} if paper else {"n": 30, "rank": [2, 4, 6]}
@@ -45,10 +47,7 @@ def run(settings: Settings) -> dict[str, Any]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate iterations and times, and see whether a smaller rank is faster."""
-    rows = [
-        "| step | implementation | lead mode (rank) | iterations | time |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     counts: dict[str, list[float]] = {}
     times: dict[tuple[str, str], list[float]] = {}
     keys = ("step", "implementation", "order")
@@ -61,17 +60,16 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         count = (
             str(results["n_iter"]) if results["reached"] else f"{results['n_iter']}, not reached"
         )
-        rows.append(
-            f"| {step} | {implementation} | {order[0]} ({rank}) | {count} | {seconds:.3g} s |"
-        )
+        rows.append((step, implementation, f"{order[0]} ({rank})", count, f"{seconds:.3g} s"))
     sentences = [_compare(f"{step} step, iterations", values) for step, values in counts.items()]
     sentences += [
         _compare(f"{step} step, time, {implementation}", values)
         for (step, implementation), values in times.items()
     ]
     settings = records[0]["settings"]
+    head = ["step", "implementation", "lead mode (rank)", "iterations", "time"]
     return {
-        "table": "\n".join(rows),
+        "table": make_table(head, rows),
         "verdict": "\n".join(f"* {sentence}" for sentence in sentences),
         "n": str(settings["n"]),
         "rank": str(tuple(settings["rank"])),

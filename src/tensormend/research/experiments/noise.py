@@ -9,21 +9,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensormend.core.tucker import degrees_of_freedom
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     draw_again,
-    group,
     median_trace,
     run_completion,
 )
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 
 __all__ = ["EXPERIMENT", "time_to_floor"]
 
 METHODS = ("sm-qrgd", "sempiht")
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Three levels, two methods, and repeats of the timing; the number of iterations is fixed."""
     paper = preset == "paper"
     size = {"n": 100, "max_iter": 60} if paper else {"n": 30, "max_iter": 150}
@@ -51,10 +53,9 @@ def time_to_floor(records: Sequence[Record]) -> tuple[float, float]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Compare the errors reached and the times to them."""
-    rows = [
-        "| implementation | SNR | error SM-QRGD | error SeMPIHT | time SM-QRGD | time SeMPIHT |"
-    ]
-    rows.append("|---|---|---|---|---|---|")
+    head = ["implementation", "SNR", "error SM-QRGD", "error SeMPIHT"]
+    head += ["time SM-QRGD", "time SeMPIHT"]
+    rows = []
     ratios: dict[str, list[float]] = {name: [] for name in IMPLEMENTATIONS}
     gaps, floors = [], []
     for (implementation, snr), own in group(records, "implementation", "snr").items():
@@ -65,8 +66,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         gaps.append(abs(ours[0] / theirs[0] - 1))
         ratios[implementation].append(theirs[1] / ours[1])
         floors.append(ours[0] * 10 ** (snr / 20))
-        cells = f"{ours[0]:.3g} | {theirs[0]:.3g} | {ours[1]:.3g} s | {theirs[1]:.3g} s"
-        rows.append(f"| {implementation} | {snr} dB | {cells} |")
+        cells = [f"{ours[0]:.3g}", f"{theirs[0]:.3g}", f"{ours[1]:.3g} s", f"{theirs[1]:.3g} s"]
+        rows.append((implementation, f"{snr} dB", *cells))
     same = "the same error" if max(gaps) < 0.01 else "not quite the same error"
     speeds = "; ".join(
         f"{name}: SeMPIHT takes {min(values):.2f} to {max(values):.2f} times as long"
@@ -76,7 +77,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     faster = all(value > 1 for values in ratios.values() for value in values)
     agrees = "This agrees with the paper." if faster else "This agrees with the paper in part."
     return {
-        "table": "\n".join(rows),
+        "table": make_table(head, rows),
         "verdict": f"Both methods reach {same} (largest difference {max(gaps):.2%}). To come "
         f"within 5 % of it, {speeds}. {agrees}",
         "floor": f"{min(floors):.3f} to {max(floors):.3f}",

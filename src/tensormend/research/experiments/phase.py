@@ -20,8 +20,11 @@ from tensormend.errors import DataWarning
 from tensormend.recovery.entry import recover
 from tensormend.recovery.loop import Iteration
 from tensormend.recovery.result import Status
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
-from tensormend.research.experiments.traces import draw_completion, group
+from tensormend.research.experiments.traces import draw_completion
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 
 __all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
 
@@ -39,7 +42,7 @@ STARTS = {  # the paper's methods from the paper's start, the others from the pa
 }
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Ranks and ratios about the boundary, in parts of a few trials: all cells, then all again."""
     paper = preset == "paper"
     ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
@@ -191,21 +194,21 @@ def describe_grid(records: Sequence[Record]) -> str:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate the boundary of each method and say which needs the fewest samples."""
-    rows = ["| method | start | boundary, fitted | R² | half success at the largest rank |"]
-    rows.append("|---|---|---|---|---|")
+    head = ["method", "start", "boundary, fitted", "R²", "half success at the largest rank"]
+    rows = []
     lines: dict[str, Boundary] = {}
     n = records[0]["settings"]["n"]
     for (method,), own in group(records, "method").items():
         line = fit_boundary(own)
         if line is None:
-            rows.append(f"| {method} | {STARTS[method]} | outside the grid | | |")
+            rows.append((method, STARTS[method], "outside the grid", "", ""))
             continue
         lines[method] = line
         at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
         form = line.formula or "no line"
-        rows.append(f"| {method} | {STARTS[method]} | {form} | {line.r_squared:.3f} | {at} |")
+        rows.append((method, STARTS[method], form, f"{line.r_squared:.3f}", at))
     return {
-        "table": "\n".join(rows),
+        "table": make_table(head, rows),
         "n": str(n),
         "cells": describe_grid(records),
         "max_iter": str(records[0]["settings"]["max_iter"]),

@@ -1,6 +1,6 @@
 """Table 1: flops counted while the methods run, beside the paper's formulas.
 
-``tensormend reproduce table1``. The counts are those of `tensormend.experiments.complexity`.
+``tensormend reproduce table1``. The counts are those of `complexity` beside this module.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 from tensormend.research.experiments.complexity import ALGORITHMS, leading_coefficients
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
-from tensormend.research.experiments.traces import group
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 
 __all__ = ["EXPERIMENT", "PAPER"]
 
@@ -26,7 +28,7 @@ PAPER: dict[
 }
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Every method of the table in orders 3 and 4, with rank 2 as counts do not depend on it."""
     for order in (3, 4) if preset == "paper" else (3,):
         for algorithm in ALGORITHMS:
@@ -43,17 +45,16 @@ def run(settings: Settings) -> dict[str, Any]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate counts beside formulas and name the differences."""
-    rows = [
-        "| d | method | thresholding: counted | factorizations | paper | step: counted | paper |"
-    ]
-    rows.append("|---|---|---|---|---|---|---|")
+    head = ["d", "method", "thresholding: counted", "factorizations", "paper"]
+    head += ["step: counted", "paper"]
+    rows = []
     differ = []
     for (order, name), (record,) in group(records, "order", "algorithm").items():
         found = record["results"]
         cells = [f"{found['threshold']:.2f} n^{order} r", _factorizations(found, order)]
         cells += [_term(found["paper_threshold"], order), f"{found['step_size']:.2f} n^{order} r"]
         cells += [_term(found["paper_step_size"], order)]
-        rows.append(f"| {order} | {name} | {' | '.join(cells)} |")
+        rows.append((order, name, *cells))
         for what in ("threshold", "step_size"):
             claimed = found[f"paper_{what}"]
             if claimed is not None and abs(found[what] - claimed) > 0.01:
@@ -61,7 +62,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
                 differ.append(f"{name}, {word}, d = {order}: {found[what]:.2f}, paper {claimed}")
     ending = "; ".join(differ)
     verdict = f"Differences: {ending}." if differ else "All counts agree with the formulas."
-    return {"table": "\n".join(rows), "verdict": verdict}
+    return {"table": make_table(head, rows), "verdict": verdict}
 
 
 def _term(coefficient: float | None, order: int) -> str:

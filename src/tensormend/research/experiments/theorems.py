@@ -22,8 +22,11 @@ from tensormend.operators import MatrixOperator
 from tensormend.recovery.entry import recover
 from tensormend.recovery.solvers import SMQRGD
 from tensormend.recovery.steps import as_step
-from tensormend.research.experiments.runner import Experiment, Preset, Record, Settings
-from tensormend.research.experiments.traces import STEPS, group
+from tensormend.research.experiments.traces import STEPS
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
+from tensormend.research.runner import Experiment, Settings
+from tensormend.research.summary import group
 from tensormend.simulate import gaussian_tucker
 from tensormend.theory import (
     condition_number,
@@ -40,7 +43,7 @@ SHOWN = 12  # iterations for which the bound is computed at least
 ARRIVED = 1e-6  # true error that counts as recovered
 
 
-def grid(preset: Preset) -> Iterator[Settings]:
+def grid(preset: str) -> Iterator[Settings]:
     """Two ranks, both steps, and numbers of measurements inside and far outside the condition."""
     paper = preset == "paper"
     shape = [8, 8, 8] if paper else [5, 5, 5]
@@ -110,11 +113,9 @@ def gaussian_triangle(size: int, n: int, rng: np.random.Generator) -> Array:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate constants and say whether any error exceeds its bound."""
-    rows = [
-        "| rank | m | step | R₃ᵣ at least | R₃ᵣ at most | condition: below | γ | trials inside "
-        "| errors above the bound | recovered |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = ["rank", "m", "step", "R₃ᵣ at least", "R₃ᵣ at most", "condition: below", "γ"]
+    head += ["trials inside", "errors above the bound", "recovered"]
+    rows = []
     above, outside = 0, []
     for (rank, size, step), own in group(records, "rank", "size", "step").items():
         results = [record["results"] for record in own]
@@ -125,10 +126,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         if not inside and arrived:
             outside.append(f"m = {size} (rank {rank}, {step} step): {arrived} of {len(own)}")
         numbers = (_range(results, name) for name in ("estimate", "certain", "needed", "gamma"))
-        rows.append(
-            f"| {rank} | {size:.3g} | {step} | {' | '.join(numbers)} | {len(inside)} of {len(own)} "
-            f"| {broken if inside else 'no bound'} | {arrived} of {len(own)} |"
-        )
+        counts = (f"{len(inside)} of {len(own)}", broken if inside else "no bound")
+        rows.append((rank, f"{size:.3g}", step, *numbers, *counts, f"{arrived} of {len(own)}"))
     held = "No error exceeds its bound" if not above else f"{above} errors exceed their bound"
     beyond = (
         f"Outside the condition it still converges: {'; '.join(outside)} trials."
@@ -136,7 +135,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         else "Outside the condition no trial converged."
     )
     shape = " x ".join(map(str, records[0]["settings"]["shape"]))
-    return {"table": "\n".join(rows), "verdict": f"{held}. {beyond}", "shape": shape}
+    return {"table": make_table(head, rows), "verdict": f"{held}. {beyond}", "shape": shape}
 
 
 def count_above(found: dict[str, Any]) -> int:

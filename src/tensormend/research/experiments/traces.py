@@ -1,7 +1,7 @@
 """One completion run, with tensormend's kernels or with dense arrays, and its trace.
 
-``"dense"`` is the paper's terms: the plain NumPy methods of `tensormend.experiments.dense`, so
-that algorithms are compared and not kernels. ``"kernels"`` is what `tensormend.recover` does.
+``"dense"`` are the plain NumPy methods of `tensormend.research.experiments.dense`, as in the paper,
+so that algorithms are compared and not kernels. ``"kernels"`` is what `tensormend.recover` does.
 Both leave the computation of errors off the clock.
 """
 
@@ -20,7 +20,8 @@ from tensormend.operators import Sampling
 from tensormend.recovery.entry import METHODS, recover
 from tensormend.recovery.steps import as_step
 from tensormend.research.experiments import dense
-from tensormend.research.experiments.runner import Record, Settings
+from tensormend.research.records import Record
+from tensormend.research.runner import Settings
 from tensormend.simulate import add_noise, gaussian_tucker, noise_level, sample_indices
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "STEPS",
     "draw_again",
     "draw_completion",
-    "group",
     "median_seconds",
     "median_trace",
     "run_completion",
@@ -146,16 +146,6 @@ def _run_dense(
 
 
 # of several records
-
-
-def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Collect records by the values of some settings, in the order of their first appearance."""
-    found: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        values = (record["settings"][key] for key in keys)
-        where = tuple(tuple(v) if isinstance(v, list) else v for v in values)
-        found.setdefault(where, []).append(record)
-    return found
 
 
 def median_seconds(records: Sequence[Record]) -> float:

@@ -19,9 +19,10 @@ from tensormend.plotting.style import (
     tidy,
 )
 from tensormend.research.experiments.comparison import VARIED
-from tensormend.research.experiments.runner import Record
-from tensormend.research.experiments.traces import group, median_seconds, median_trace
+from tensormend.research.experiments.traces import median_seconds, median_trace
 from tensormend.research.figures.curves import TERMS
+from tensormend.research.records import Record
+from tensormend.research.summary import group
 
 __all__ = ["draw_comparison"]
 

@@ -16,8 +16,9 @@ from tensormend.plotting.style import (
     tidy,
 )
 from tensormend.research.experiments.condition import check_formula
-from tensormend.research.experiments.runner import Record
-from tensormend.research.experiments.traces import group, median_trace
+from tensormend.research.experiments.traces import median_trace
+from tensormend.research.records import Record
+from tensormend.research.summary import group
 
 __all__ = ["TERMS", "draw_condition", "draw_lead", "draw_noise"]
 

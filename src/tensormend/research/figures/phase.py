@@ -14,8 +14,8 @@ from tensormend.research.experiments.phase import (
     least_ratios,
     success_map,
 )
-from tensormend.research.experiments.runner import Record
-from tensormend.research.experiments.traces import group
+from tensormend.research.records import Record
+from tensormend.research.summary import group
 
 __all__ = ["draw_phase"]
 

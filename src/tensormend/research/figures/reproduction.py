@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensormend.plotting.style import house_style, save_figure
-from tensormend.research.experiments.runner import Record
+from tensormend.plotting.style import save_figure, use_style
 from tensormend.research.figures.comparison import draw_comparison
 from tensormend.research.figures.curves import draw_condition, draw_lead, draw_noise
 from tensormend.research.figures.phase import draw_phase
 from tensormend.research.figures.theory import draw_table1, draw_theorems
+from tensormend.research.records import Record
 
 __all__ = ["FIGURES", "save_reproduction"]
 
@@ -29,5 +29,5 @@ FIGURES: dict[str, Callable[[Sequence[Record]], Any]] = {
 
 def save_reproduction(name: str, records: Sequence[Record], folder: Path) -> list[Path]:
     """Draw the figure of an experiment as PNG and SVG; return what was written."""
-    with house_style():
+    with use_style():
         return save_figure(FIGURES[name](records), folder / name)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tensormend.plotting.style import LINES, new_figure, set_caption, set_legend, tidy
-from tensormend.research.experiments.runner import Record
-from tensormend.research.experiments.traces import group
+from tensormend.research.records import Record
+from tensormend.research.summary import group
 
 __all__ = ["draw_table1", "draw_theorems"]
 

@@ -15,7 +15,7 @@ import tensormend as tm
 from tensormend.core.algebra import Array
 from tensormend.errors import InputError
 from tensormend.research.realdata.datasets import Dataset
-from tensormend.research.realdata.losses import Cell, hold_out, score
+from tensormend.research.realdata.losses import Loss, hold_out, score
 from tensormend.research.realdata.masked_tucker import masked_tucker
 from tensormend.research.realdata.nuclear import Completed, halrtc, lrtc_tnn
 from tensormend.research.realdata.simple import fibre_mean, linear_interpolation
@@ -26,15 +26,15 @@ OURS = "tensormend"
 THRESHOLDS = (0.3, 1.0, 3.0)
 THETAS = (0.05, 0.1, 0.15, 0.2, 0.3)
 RANKS = (2, 5, 10, 20)
-SHARES = (0.1, 0.2, 0.4)
+FRACTIONS = (0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a contestant gets: a tensor with holes. What was there is for scores only."""
+    """What a contestant gets: a tensor with missing entries; the lost ones are for scores only."""
 
     dataset: Dataset
-    cell: Cell
+    loss: Loss
     data: Array
     scored: Array
     seed: int
@@ -42,7 +42,7 @@ class Task:
     def hold_out(self) -> tuple[Array, Array]:
         """Return the data less a tenth, lost in the same pattern, and the mask of that tenth."""
         mode = self.dataset.fibre_mode
-        return hold_out(self.data, self.cell.pattern, mode, np.random.default_rng(self.seed + 1))
+        return hold_out(self.data, self.loss.pattern, mode, np.random.default_rng(self.seed + 1))
 
     def look(self, filled: Array) -> float:
         """Return the RMSE on the lost entries; only TensorLy is allowed to choose by it."""
@@ -54,7 +54,7 @@ class Answer:
     """A completed tensor, the parameters chosen, the seconds of one fit, and how it went."""
 
     filled: Array
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     fit_seconds: float | None = None
     n_iter: int | None = None
     converged: bool | None = None
@@ -63,8 +63,10 @@ class Answer:
 def run_ours(task: Task) -> Answer:
     """Complete with nothing but the data."""
     result = tm.complete(task.data, rng=0)
-    settings = {"model": str(result.best_trial), "expected": result.trust.rmse}
-    return Answer(result.fitted_values(), settings, n_iter=result.n_iter, converged=result.success)
+    parameters = {"model": str(result.best_trial), "expected": result.trust.rmse}
+    return Answer(
+        result.fitted_values(), parameters, n_iter=result.n_iter, converged=result.success
+    )
 
 
 def run_function(path: str) -> Callable[[Task], Answer]:
@@ -84,7 +86,7 @@ def run_halrtc(task: Task) -> Answer:
 
 
 def run_lrtc_tnn(task: Task) -> Answer:
-    """Run LRTC-TNN with the share, and then the threshold, that do best on the hold-out."""
+    """Run LRTC-TNN with the fraction, and then the threshold, that do best on the hold-out."""
     error = _on_hold_out(task, lrtc_tnn)
     middle = THRESHOLDS[1]
     errors: dict[float, float] = {}
@@ -138,7 +140,7 @@ def run_masked_tucker(task: Task) -> Answer:
 
     for r in RANKS:
         error(tuple(min(r, n) for n in shape))
-    sweep(lambda share: error(tuple(math.ceil(share * n) for n in shape)), SHARES, above=(0.6, 0.8))
+    sweep(lambda f: error(tuple(math.ceil(f * n) for n in shape)), FRACTIONS, above=(0.6, 0.8))
     return min(best.values(), key=lambda found: found[0])[1]
 
 

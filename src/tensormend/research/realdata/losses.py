@@ -1,4 +1,4 @@
-"""Ways to lose entries, and how what was filled in is scored."""
+"""Ways to lose entries, and how a completion is scored."""
 
 from __future__ import annotations
 
@@ -11,42 +11,53 @@ from tensormend.core.algebra import Array
 from tensormend.errors import InputError
 from tensormend.research.realdata.datasets import Dataset
 
-__all__ = ["CELLS", "Cell", "Scores", "drop", "hold_out", "score"]
+__all__ = ["LOSSES", "Loss", "Scores", "drop", "hold_out", "score"]
 
-HELD = 0.1  # share of what is known that is held out to choose parameters
+HELD = 0.1  # fraction of what is known that is held out to choose parameters
 
 
 @dataclass(frozen=True)
-class Cell:
-    """How much is lost of a data set, and how."""
+class Loss:
+    """Which entries of a data set are lost: a pattern and a fraction."""
 
     pattern: str
-    share: float
+    fraction: float
 
     @property
     def name(self) -> str:
         """Short name, as on the command line."""
-        return f"{self.pattern}-{round(100 * self.share)}"
+        return f"{self.pattern}-{round(100 * self.fraction)}"
 
 
-CELLS = tuple(
-    Cell(pattern, share)
-    for pattern, shares in {"random": (0.3, 0.7, 0.9), "fibre": (0.3, 0.7)}.items()
-    for share in shares
+LOSSES = tuple(
+    Loss(pattern, fraction)
+    for pattern, fractions in {"random": (0.3, 0.7, 0.9), "fibre": (0.3, 0.7)}.items()
+    for fraction in fractions
 )
 
 
 def drop(
-    dataset: Dataset, pattern: str, share: float, rng: int | np.random.Generator
+    dataset: Dataset, pattern: str, fraction: float, rng: int | np.random.Generator
 ) -> tuple[Array, Array]:
     """Return the tensor with NaN where it is unknown or lost, and the mask of the entries to score.
 
     Parameters
     ----------
-    pattern : ``"random"``: each entry is lost with probability ``share``; ``"fibre"``: each whole
-        fibre along ``dataset.fibre_mode`` is
+    dataset : Dataset
+    pattern : {"random", "fibre"}
+        Whether each entry is lost with probability ``fraction``, or each whole fibre along
+        ``dataset.fibre_mode``.
+    fraction : float
+        The probability.
+    rng : int or numpy.random.Generator
+        Seed, or generator, of the lost entries.
+
+    Returns
+    -------
+    data, scored : ndarray
+        The tensor, and the boolean array of the entries to score.
     """
-    lost = _draw(dataset.values.shape, pattern, share, dataset.fibre_mode, rng)
+    lost = _draw(dataset.values.shape, pattern, fraction, dataset.fibre_mode, rng)
     known = ~np.isnan(dataset.values)
     return np.where(lost, np.nan, dataset.values), lost & known
 
@@ -66,16 +77,16 @@ def hold_out(
 def _draw(
     shape: tuple[int, ...],
     pattern: str,
-    share: float,
+    fraction: float,
     mode: int,
     rng: int | np.random.Generator,
 ) -> Array:
     rng = np.random.default_rng(rng)
     if pattern == "random":
-        return rng.random(shape) < share
+        return rng.random(shape) < fraction
     if pattern == "fibre":
         single = tuple(1 if k == mode else n for k, n in enumerate(shape))
-        return np.broadcast_to(rng.random(single) < share, shape)
+        return np.broadcast_to(rng.random(single) < fraction, shape)
     raise InputError(f'a pattern "random" or "fibre" expected, got {pattern!r}; choose one')
 
 

@@ -1,15 +1,13 @@
-"""Run the cells of an experiment, each with its own seed, and keep what came out as JSON lines.
+"""Run the cells of an experiment and append what came out to a file of JSON lines.
 
-A cell is a dict of settings that JSON can hold. Cells that are in the file are skipped, so an
-interrupted run goes on; cells that failed are tried again. Timed cells run one at a time with all
-cores to themselves, the others side by side with one thread each.
+A cell is a dict of settings that JSON can represent. Cells that are in the file are skipped, so an
+interrupted run can be continued; cells that failed are run again. Timed cells run one at a time
+with all cores, the others in a pool of processes with one thread each.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -20,20 +18,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from tensormend.core import kernels
-from tensormend.core.storage import atomic_write
-from tensormend.research.experiments.progress import Progress
-from tensormend.research.records import append_record, describe_machine, read_records, to_plain
+from tensormend.research import records
+from tensormend.research.progress import Progress
+from tensormend.research.records import (
+    Record,
+    append_record,
+    describe_machine,
+    read_records,
+    store_records,
+    to_plain,
+)
 
 __all__ = [
-    "PRESETS",
     "Experiment",
-    "Preset",
-    "Record",
     "Settings",
     "Summary",
     "load_records",
@@ -41,44 +43,53 @@ __all__ = [
     "run_experiment",
 ]
 
-Preset = Literal["smoke", "paper"]
 Settings = dict[str, Any]
-Record = dict[str, Any]
-PRESETS: tuple[Preset, ...] = ("smoke", "paper")
 
-DIGITS = 6  # of the numbers kept
-LARGE = 200_000  # bytes beyond which a finished file is compressed
+DIGITS = 6  # significant digits of the numbers recorded
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of the paper.
+    """A grid of cells, and how one of them is run.
 
-    Parameters
+    Attributes
     ----------
-    name : the word for the command line and the files
-    title : what it shows, in a few words
-    grid : the settings of every cell of a preset, without seeds
-    run : computes the results of a cell from its settings, the seed among them
-    describe : turns records into the numbers and sentences of the report, by name
-    timed : whether times matter, so that nothing may run beside a cell
-    paired : settings that do not enter the seed, so that the cells that differ in these alone
-        (the methods to compare, the repeats of a timing) see the same random problem
+    name : str
+        The name on the command line and of the files.
+    title : str
+        What it shows, in a few words.
+    grid : callable
+        Yields the settings of every cell of a preset. A cell without a ``seed`` gets one that is
+        derived from its settings.
+    run : callable
+        Computes the results of a cell from its settings, the seed among them.
+    describe : callable
+        Turns records into the facts of the page, by name.
+    timed : bool
+        Whether times matter, so that nothing may run beside a cell.
+    paired : tuple of str, default=()
+        Settings that do not enter the seed, so that cells that differ in these alone (the methods
+        to compare, the repeats of a timing) see the same random problem.
+    packages : tuple of str, default=()
+        Packages whose versions are recorded with the machine.
     """
 
     name: str
     title: str
-    grid: Callable[[Preset], Iterable[Settings]]
+    grid: Callable[[str], Iterable[Settings]]
     run: Callable[[Settings], Mapping[str, Any]]
     describe: Callable[[Sequence[Record]], Mapping[str, str]]
     timed: bool
     paired: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
-    def cells(self, preset: Preset) -> list[Settings]:
+    def cells(self, preset: str) -> list[Settings]:
         """Return the settings of every cell with its seed."""
         return [{**settings, "seed": self._seed(settings)} for settings in self.grid(preset)]
 
     def _seed(self, settings: Settings) -> int:
+        if "seed" in settings:
+            return int(settings["seed"])
         own = {key: value for key, value in settings.items() if key not in self.paired}
         digest = hashlib.sha256(f"{self.name} {_key(own)}".encode()).digest()
         return int.from_bytes(digest[:6], "big")
@@ -86,7 +97,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: cells run, cells that were there, and the failures as sentences."""
+    """What a run did: cells run, cells skipped, and the failures as sentences."""
 
     n_run: int
     n_skipped: int
@@ -95,23 +106,44 @@ class Summary:
 
 def run_experiment(
     experiment: Experiment,
-    preset: Preset,
+    preset: str,
     folder: Path,
     *,
     stream: TextIO,
+    wanted: Callable[[Settings], bool] = lambda _: True,
+    again: Callable[[Settings], bool] = lambda _: False,
     processes: int | None = None,
 ) -> Summary:
     """Run the cells that are missing from the file of an experiment, and append them to it.
 
-    ``processes`` is the number of untimed cells to run side by side, all cores by default.
+    Parameters
+    ----------
+    experiment : Experiment
+    preset : str
+        Name of a set of cells, such as ``"smoke"``.
+    folder : Path
+        Folder of the file, which is named after the experiment.
+    stream : text file
+        Where progress is shown.
+    wanted : callable, optional
+        Tells from its settings whether a cell belongs to this run. All cells by default.
+    again : callable, optional
+        Tells whether a cell is run even where there is a record of it. None by default.
+    processes : int, optional
+        Number of untimed cells to run side by side. Default: all cores.
+
+    Returns
+    -------
+    Summary
     """
     path = folder / f"{experiment.name}.jsonl"
     there = {_key(record["settings"]) for record in load_records(experiment.name, preset, folder)}
-    cells = experiment.cells(preset)
-    missing = [settings for settings in cells if _key(settings) not in there]
+    cells = {_key(settings): settings for settings in experiment.cells(preset)}
+    places = {key: place for place, key in enumerate(cells)}
+    chosen = {key: settings for key, settings in cells.items() if wanted(settings)}
+    missing = [s for key, s in chosen.items() if key not in there or again(s)]
     processes = 1 if experiment.timed else min(kernels.thread_count(processes), len(missing))
-    places = {_key(settings): place for place, settings in enumerate(cells)}
-    machine = _describe_run(experiment.timed, processes)
+    machine = _describe_run(experiment, processes)
     progress = Progress(experiment.name, len(missing), stream)
     failures = []
     for settings, outcome in run_cells(experiment, missing, processes):
@@ -120,8 +152,10 @@ def run_experiment(
         head = {"experiment": experiment.name, "preset": preset, "cell": places[_key(settings)]}
         append_record(path, {**head, "settings": settings, **outcome, "machine": machine})
         progress.advance()
-    _compress(path)
-    return Summary(len(missing), len(cells) - len(missing), tuple(failures))
+    if path.exists() and path.stat().st_size > records.LARGE:
+        store_records([path.with_suffix(".jsonl.gz"), path], path)
+        path.unlink()
+    return Summary(len(missing), len(chosen) - len(missing), tuple(failures))
 
 
 def run_cells(
@@ -186,22 +220,34 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def _describe_run(timed: bool, processes: int) -> dict[str, Any]:
-    machine = describe_machine(importlib.metadata.version("tensormend"))
-    with _blas_threads(timed):
-        pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    alone = {"blas_threads": max(pools, default=1), "processes": 1}
-    beside = {"threads": 1, "blas_threads": 1, "processes": processes}
-    return {**machine, **(alone if timed else beside)}
+def _describe_run(experiment: Experiment, processes: int) -> dict[str, Any]:
+    with _blas_threads(experiment.timed):
+        machine = describe_machine(experiment.packages)
+    if not experiment.timed:
+        machine.update(threads=1, blas_threads=1)
+    return {**machine, "processes": processes}
 
 
-# files
-
-
-def load_records(name: str, preset: Preset, folder: Path) -> list[Record]:
+def load_records(
+    name: str, preset: str, folder: Path, *, with_failures: bool = False
+) -> list[Record]:
     """Read what an experiment found with a preset, in the order of its grid.
 
-    Of a cell that was run twice the last counts. Failed cells are left out.
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    preset : str
+        The set of cells.
+    folder : Path
+        Folder of the file, which may be compressed.
+    with_failures : bool, default=False
+        Whether cells that failed are included.
+
+    Returns
+    -------
+    list of dict
+        One record a cell; of a cell that was run twice the last.
     """
     found: dict[str, Record] = {}
     for path in (folder / f"{name}.jsonl.gz", folder / f"{name}.jsonl"):
@@ -209,19 +255,8 @@ def load_records(name: str, preset: Preset, folder: Path) -> list[Record]:
             for record in read_records(path):
                 if record["preset"] == preset:
                     found[_key(record["settings"])] = record
-    whole = [record for record in found.values() if "failed" not in record]
-    return sorted(whole, key=lambda record: int(record["cell"]))
-
-
-def _compress(path: Path) -> None:
-    """Move a large file into its compressed twin."""
-    if not path.exists() or path.stat().st_size <= LARGE:
-        return
-    packed = path.with_suffix(".jsonl.gz")
-    before = gzip.decompress(packed.read_bytes()) if packed.exists() else b""
-    with atomic_write(packed) as file:
-        file.write(gzip.compress(before + path.read_bytes(), mtime=0))
-    path.unlink()
+    chosen = [record for record in found.values() if with_failures or "failed" not in record]
+    return sorted(chosen, key=lambda record: int(record["cell"]))
 
 
 def _key(settings: Mapping[str, Any]) -> str:

@@ -1,17 +1,16 @@
-"""What the records say: medians of runs, ratios, and nothing of a run that missed the accuracy."""
+"""What the records of the benchmark say: medians and ratios of runs that reached the accuracy."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tensormend.research.bench.cases import Case
+from tensormend.research.records import Record
+from tensormend.research.summary import divide, least
 
 __all__ = ["Entry", "Findings"]
-
-Record = dict[str, Any]
 
 
 @dataclass
@@ -99,19 +98,16 @@ class Findings:
 
     def seconds(self, case: str, names: Sequence[str] | None = None, **where: str) -> float | None:
         """Return the least median among some contestants of a race, or of a family."""
-        times = [
+        return least(
             entry.seconds
             for entry in self.entries("races", case)
             if (names is None or entry.contestant in names)
             and where.get("family") in (None, entry.family)
-            and entry.seconds is not None
-        ]
-        return min(times) if times else None
+        )
 
     def ratio(self, case: str, slow: Sequence[str] | None, fast: str, **where: str) -> float | None:
         """Return how many times faster ``fast`` is than the best of ``slow``."""
-        theirs, ours = self.seconds(case, slow, **where), self.seconds(case, [fast])
-        return None if theirs is None or ours is None else theirs / ours
+        return divide(self.seconds(case, slow, **where), self.seconds(case, [fast]))
 
     def pass_seconds(self, case: str, what: str, threads: int | None = None) -> float | None:
         """Return the median seconds of a pass, by default with the most threads measured."""

@@ -1,4 +1,9 @@
-"""Run the benchmark: contestants take turns, and what came out is written down at once."""
+"""Run the benchmark: contestants take turns, and every outcome is recorded at once.
+
+The cells are not those of a grid that can be run in any order and continued later: contestants are
+compared in rounds, a contestant that misses the accuracy or takes long is not asked again, and a
+section is measured as a whole. Hence `tensormend.research.runner` is not used here.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +22,16 @@ import numpy as np
 
 from tensormend.core import kernels
 from tensormend.errors import InputError
+from tensormend.research.bench import tasks
 from tensormend.research.bench.cases import Case, save_problem
 from tensormend.research.bench.contestants import find_contestant
 from tensormend.research.bench.course import Contestant
 from tensormend.research.bench.ranks import DTYPES, FIBRES
-from tensormend.research.bench.worker import Worker, find_missing, find_versions
-from tensormend.research.records import append_record
+from tensormend.research.bench.tasks import find_missing
+from tensormend.research.records import append_record, find_versions
+from tensormend.research.workers import Worker
 
-__all__ = ["Runner", "race", "time_import", "time_passes", "time_ranks"]
+__all__ = ["Benchmark", "race", "time_import", "time_passes", "time_ranks"]
 
 BUDGET = 120.0  # seconds of a run
 LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
@@ -35,18 +42,25 @@ PASSES = ("rgd", "rcg", "sm-qrgd")
 
 
 @dataclass
-class Runner:
+class Benchmark:
     """Where a benchmark writes, and how it runs.
 
     Attributes
     ----------
-    records : the file of JSON lines to append to
-    repeats : runs of each contestant, fewer where they are long
-    budget : seconds a run may take
-    peer_python : Python in which to look for the peers that this one does not have
-    threads : threads of linear algebra in each worker, all cores by default
-    against : file of another build of the compiled kernels to time ours beside
-    note : told what is going on, a line at a time
+    records : Path
+        The file of JSON lines to append to.
+    repeats : int, default=5
+        Runs of each contestant, fewer where they are long.
+    budget : float, default=120
+        Seconds that a run may take.
+    peer_python : str, optional
+        A Python interpreter that has the peers that this one does not have.
+    threads : int, optional
+        Threads of linear algebra in each worker. Default: all cores.
+    against : str, optional
+        File of another build of the compiled kernels to be timed beside ours.
+    note : callable, optional
+        Called with a line of text about every outcome.
     """
 
     records: Path
@@ -62,8 +76,12 @@ class Runner:
         """Append a record."""
         append_record(self.records, {"kind": kind, "section": section, **facts})
 
+    def start(self, python: str = sys.executable, threads: int | None = None) -> Worker:
+        """Start a worker process."""
+        return Worker(tasks.__name__, python, threads)
+
     def ask(self, worker: Worker, task: str, **options: Any) -> dict[str, Any]:
-        """Ask a worker, with the patience of this benchmark."""
+        """Have a worker do a task, in the time that this benchmark allows."""
         return worker.ask(task, PATIENCE * self.budget + 60, **options)
 
     def find_home(self, contestant: Contestant) -> tuple[str | None, str]:
@@ -76,9 +94,9 @@ class Runner:
         modules = contestant.modules
         missing = find_missing(modules)
         if not missing:
-            return sys.executable, _in_words(find_versions(modules))
+            return sys.executable, _in_words(find_versions([package for _, package in modules]))
         if self.peer_python is not None:
-            with Worker(self.peer_python) as worker:
+            with self.start(self.peer_python) as worker:
                 answer = self.ask(worker, "look", modules=modules)
             if "missing" not in answer:
                 return None, f"not to be had from {self.peer_python}: {answer['message']}"
@@ -99,7 +117,7 @@ def _in_words(versions: dict[str, str]) -> str:
 
 
 def race(
-    runner: Runner,
+    bench: Benchmark,
     section: str,
     cases: Sequence[Case],
     names: Sequence[str],
@@ -111,27 +129,27 @@ def race(
     try:
         for name in names:
             contestant = find_contestant(name)
-            python, words = runner.find_home(contestant)
+            python, words = bench.find_home(contestant)
             facts = {"contestant": name, "family": contestant.family}
             about = {"about": contestant.about, "versions": words}
-            runner.write("contestant", section, **facts, **about, is_installed=python is not None)
+            bench.write("contestant", section, **facts, **about, is_installed=python is not None)
             if python is None:
-                runner.note(f"{section}: {name} is {words}")
+                bench.note(f"{section}: {name} is {words}")
                 for case in cases:
                     absent = {"outcome": "absent", "message": words}
-                    runner.write("run", section, case=case.as_record(), **facts, **absent)
+                    bench.write("run", section, case=case.as_record(), **facts, **absent)
             else:
-                workers[name] = Worker(python, runner.threads)
+                workers[name] = bench.start(python, bench.threads)
         for case in cases:
-            with runner.problem(case) as problem:
-                _take_turns(runner, section, case, problem, workers, keep_curves)
+            with bench.problem(case) as problem:
+                _take_turns(bench, section, case, problem, workers, keep_curves)
     finally:
         for worker in workers.values():
             worker.close()
 
 
 def _take_turns(
-    runner: Runner,
+    bench: Benchmark,
     section: str,
     case: Case,
     problem: Path,
@@ -140,18 +158,18 @@ def _take_turns(
 ) -> None:
     spent = dict.fromkeys(workers, 0.0)
     rng = np.random.default_rng(0)
-    for repeat in range(runner.repeats):
+    for repeat in range(bench.repeats):
         # in another order every time, lest one always comes after a slow neighbour
         for name in rng.permutation(list(spent)).tolist():
             if spent[name] > LONG:
                 continue
-            answer = runner.ask(
+            answer = bench.ask(
                 workers[name],
                 "run",
                 name=name,
                 problem=str(problem),
                 accuracy=case.accuracy,
-                budget=runner.budget,
+                budget=bench.budget,
             )
             if not keep_curves:
                 answer.pop("curve", None)
@@ -159,15 +177,15 @@ def _take_turns(
             if family != "ours":
                 time.sleep(REST)
             facts = {"contestant": name, "family": family, "repeat": repeat}
-            runner.write("run", section, case=case.as_record(), **facts, **answer)
-            runner.note(f"{section}: {case.name}: {name}: {describe(answer)}")
+            bench.write("run", section, case=case.as_record(), **facts, **answer)
+            bench.note(f"{section}: {case.name}: {name}: {describe(answer)}")
             spent[name] += answer.get("seconds", 0.0)
             if answer["outcome"] != "reached":
                 del spent[name]  # what missed once is not timed, so it need not be repeated
             if not workers[name].is_alive:
                 workers[name].close()
-                python, _ = runner.find_home(find_contestant(name))
-                workers[name] = Worker(python or sys.executable, runner.threads)
+                python, _ = bench.find_home(find_contestant(name))
+                workers[name] = bench.start(python or sys.executable, bench.threads)
 
 
 def describe(answer: dict[str, Any]) -> str:
@@ -179,40 +197,40 @@ def describe(answer: dict[str, Any]) -> str:
     return f"{answer['outcome']} ({answer.get('message', '')})"
 
 
-def time_passes(runner: Runner, section: str, cases: Sequence[Case], repeats: int = 20) -> None:
+def time_passes(bench: Benchmark, section: str, cases: Sequence[Case], repeats: int = 20) -> None:
     """Time the kernels beside a plain read, with one thread, two and all, in turns."""
     n_cores = kernels.thread_count(None)
     for case in cases:
-        with runner.problem(case) as problem, ExitStack() as stack:
+        with bench.problem(case) as problem, ExitStack() as stack:
             counts = sorted({1, min(2, n_cores), n_cores})
-            workers = {threads: stack.enter_context(Worker()) for threads in counts}
+            workers = {threads: stack.enter_context(bench.start()) for threads in counts}
             answers: dict[int, list[dict[str, Any]]] = {threads: [] for threads in counts}
             for _ in range(ROUNDS):
                 for threads, worker in workers.items():
                     facts = {"problem": str(problem), "threads": threads, "solvers": PASSES}
-                    share = -(-repeats // ROUNDS)
-                    answers[threads].append(runner.ask(worker, "passes", repeats=share, **facts))
+                    per_round = -(-repeats // ROUNDS)
+                    answers[threads].append(bench.ask(worker, "passes", repeats=per_round, **facts))
             for threads in counts:
                 answer = _join_rounds(answers[threads])
-                runner.write("passes", section, case=case.as_record(), threads=threads, **answer)
-                runner.note(f"{section}: {case.name}, threads: {threads}")
+                bench.write("passes", section, case=case.as_record(), threads=threads, **answer)
+                bench.note(f"{section}: {case.name}, threads: {threads}")
 
 
 def time_ranks(
-    runner: Runner, section: str, ranks: Sequence[int], passes: Sequence[str], repeats: int
+    bench: Benchmark, section: str, ranks: Sequence[int], passes: Sequence[str], repeats: int
 ) -> None:
     """Time passes by rank, type of values and length of the fibres, on one thread."""
-    with Worker(threads=1) as worker:
+    with bench.start(threads=1) as worker:
         for fibres in FIBRES:
             for dtype in DTYPES:
                 for rank in ranks:
                     case = {"rank": rank, "dtype": dtype, "fibres": fibres}
-                    settings = {"repeats": repeats, "passes": passes, "against": runner.against}
-                    answer = runner.ask(worker, "ranks", **case, **settings)
+                    settings = {"repeats": repeats, "passes": passes, "against": bench.against}
+                    answer = bench.ask(worker, "ranks", **case, **settings)
                     if "times" not in answer:
                         raise InputError(f"passes by rank cannot be timed: {answer['message']}")
-                    runner.write("ranks", section, **case, **answer)
-                runner.note(f"{section}: {dtype}, {fibres} fibres")
+                    bench.write("ranks", section, **case, **answer)
+                bench.note(f"{section}: {dtype}, {fibres} fibres")
 
 
 def _join_rounds(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -225,7 +243,7 @@ def _join_rounds(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**answers[0], "times": times}
 
 
-def time_import(runner: Runner, section: str, repeats: int = 9) -> None:
+def time_import(bench: Benchmark, section: str, repeats: int = 9) -> None:
     """Time ``import tensormend``, NumPy included, in fresh interpreters.
 
     From bytecode, as an installed package has it: a first import, which is not timed, leaves it in
@@ -245,5 +263,5 @@ def time_import(runner: Runner, section: str, repeats: int = 9) -> None:
             )
             seconds.append(float(done.stdout))
     del seconds[0]
-    runner.write("import", section, seconds=seconds)
-    runner.note(f"{section}: {sorted(seconds)[len(seconds) // 2]:.3f} s")
+    bench.write("import", section, seconds=seconds)
+    bench.note(f"{section}: {sorted(seconds)[len(seconds) // 2]:.3f} s")

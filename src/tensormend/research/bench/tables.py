@@ -1,17 +1,17 @@
-"""Tables in Markdown, drawn from the records alone."""
+"""Tables of the benchmark, from its records."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
 
-from tensormend.research.bench.bars import FEWEST, check_bars, fewest
+from tensormend.research.bench.bars import FEWEST, fewest
 from tensormend.research.bench.contestants import AUTO
+from tensormend.research.bench.findings import Entry, Findings
 from tensormend.research.bench.scaling import fit_exponent
-from tensormend.research.bench.summary import Entry, Findings, Record
+from tensormend.research.pages import make_table
+from tensormend.research.records import Record
 
 __all__ = [
-    "show_bars",
     "show_builds",
     "show_few",
     "show_grid",
@@ -22,25 +22,6 @@ __all__ = [
 ]
 
 MEGABYTE = 1e6
-
-
-def make_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    r"""Return the lines of a Markdown table.
-
-    >>> make_table(["n", "s"], [[1, "a|b"]])
-    ['| n | s |', '|---|---|', '| 1 | a\\|b |']
-    """
-    lines = [list(map(str, head))] + [[str(cell) for cell in row] for row in rows]
-    shown = ["| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines]
-    return [shown[0], "|" + "---|" * len(head), *shown[1:]]
-
-
-def show_bars(findings: Findings) -> list[str]:
-    """Return what was promised, what was measured, and whether that is enough."""
-    words = {True: "yes", False: "**no**", None: "not measured"}
-    bars = check_bars(findings)
-    rows = [(bar.what, bar.promise, bar.measured, words[bar.met]) for bar in bars]
-    return make_table(["what", "bar", "measured", "met"], rows)
 
 
 def show_outcome(entry: Entry) -> str:
@@ -55,7 +36,7 @@ def show_outcome(entry: Entry) -> str:
     return f"{entry.outcome} ({message[:120]})"
 
 
-def show_races(findings: Findings, case: str) -> list[str]:
+def show_races(findings: Findings, case: str) -> str:
     """Return a table of one race: who took how long, how often slower than the fastest of ours."""
     entries = findings.entries("races", case)
     ours = [e.seconds for e in entries if e.family == "ours" and e.seconds is not None]
@@ -71,7 +52,7 @@ def show_races(findings: Findings, case: str) -> list[str]:
     return make_table(head, rows)
 
 
-def show_contestants(findings: Findings) -> list[str]:
+def show_contestants(findings: Findings) -> str:
     """Return who took part, with which settings and versions."""
     names = {entry.contestant for entry in findings.entries("races")}
     records = findings.of("contestant", "races")
@@ -82,7 +63,7 @@ def show_contestants(findings: Findings) -> list[str]:
     return make_table(["contestant", "what it does", "software"], rows)
 
 
-def show_passes(findings: Findings) -> list[str]:
+def show_passes(findings: Findings) -> str:
     """Return the passes as multiples of a plain read, and how much faster threads make them."""
     rows = []
     records = findings.of("passes")
@@ -105,7 +86,7 @@ def _medians(record: Record) -> dict[str, float]:
     return {what: statistics.median(times) for what, times in record.get("times", {}).items()}
 
 
-def show_ranks(findings: Findings, name: str) -> list[str]:
+def show_ranks(findings: Findings, name: str) -> str:
     """Return the nanoseconds an entry of one pass, by rank, type of values and fibres."""
     cells: dict[int, dict[str, str]] = {}
     for record in findings.of("ranks"):
@@ -121,7 +102,7 @@ def show_ranks(findings: Findings, name: str) -> list[str]:
 KEY_RANKS = (*range(1, 9), 10, 12, 16, 20, 24, 32)
 
 
-def show_builds(findings: Findings) -> list[str]:
+def show_builds(findings: Findings) -> str:
     """Return how our time compares with that of the other build, pass by pass: ours over theirs.
 
     Medians of the repeats; over ranks the geometric mean, and the largest ratio with its rank.
@@ -146,7 +127,7 @@ def show_builds(findings: Findings) -> list[str]:
     return make_table(head, rows)
 
 
-def show_grid(findings: Findings) -> list[str]:
+def show_grid(findings: Findings) -> str:
     """Return the seconds of our methods in every cell of the grid."""
     entries = findings.entries("grid")
     names = list(dict.fromkeys(entry.contestant for entry in entries))
@@ -168,8 +149,8 @@ def _short(entry: Entry | None) -> str:
     return entry.outcome if entry.seconds is None else f"{entry.seconds:.3g}"
 
 
-def show_few(findings: Findings) -> list[str]:
-    """Return the smallest share of entries that is enough, by rank."""
+def show_few(findings: Findings) -> str:
+    """Return the smallest fraction of entries that is enough, by rank."""
     ranks = sorted({record["rank"] for record in findings.of("few")})
     rows = []
     for rank in ranks:
@@ -198,7 +179,7 @@ def growth_series(
     return found
 
 
-def show_growth(findings: Findings) -> list[str]:
+def show_growth(findings: Findings) -> str:
     """Return the fitted exponents: seconds grow like the place to this power."""
     series = growth_series(findings)
     names = list(dict.fromkeys(what for lines in series.values() for what in lines))
@@ -214,7 +195,7 @@ def show_growth(findings: Findings) -> list[str]:
     return make_table(["what grows", "from, to", *names], rows)
 
 
-def show_huge(findings: Findings) -> list[str]:
+def show_huge(findings: Findings) -> str:
     """Return what became of the largest tensors."""
     rows = []
     for entry in findings.entries("scaling"):
