@@ -163,7 +163,7 @@ def test_readme_example_runs(source: str) -> None:
     assert isinstance(result, tm.Result)
     assert result.success
     if isinstance(result, tm.Completion) and result.trials:
-        assert result.trust.verdict.name == "WELL_DETERMINED"
+        assert result.trust.verdict.name == "RELIABLE"
         return
     truth = names["truth"]
     assert isinstance(truth, tm.Tucker | np.ndarray)

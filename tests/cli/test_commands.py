@@ -142,7 +142,7 @@ def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured
     known = ~np.isnan(data)
     assert (filled[known] == data[known]).all()
     assert np.linalg.norm((filled - truth)[~known]) < 0.15 * np.linalg.norm(truth[~known])
-    for word in ("verdict     Well determined", "error ", "means ", "model ", "filled.npz (data)"):
+    for word in ("verdict     Reliable", "error ", "means ", "model ", "filled.npz (data)"):
         assert word in streams.out
     assert re.search(r"before fit  The grand mean -?0\.\d+ taken out\.\n", streams.out)
     ran = re.search(r"run         (\d+) iterations, .* s\. The search and the last", streams.out)
@@ -215,7 +215,7 @@ def test_the_record_is_json_whose_keys_are_documented(capsys: Captured) -> None:
     assert run("-o", "a.npy", "--json", "-q") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["shape"] == [12, 13, 14]
-    assert record["verdict"] == "WELL_DETERMINED"
+    assert record["verdict"] == "RELIABLE"
     assert 0 < record["error"] < record["baseline_error"]
     assert record["stopped"] is None
     text = PAGE.read_text("utf-8")
@@ -259,12 +259,18 @@ def test_quiet_prints_nothing(capsys: Captured) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_verdict_of_hopeless_is_an_exit_code_if_asked_for() -> None:
+def test_a_verdict_of_unreliable_is_an_exit_code_if_asked_for() -> None:
     noise = np.random.default_rng(0).standard_normal((9, 9, 9))
     np.save("noise.npy", np.where(noise > -0.5, noise, np.nan))
     call = ["complete", "noise.npy", "--rank", "4", "--validation-fraction", "0.1", "--quiet", "-f"]
     assert main([*call, "-o", "a.npy"]) == 0
     assert main([*call, "-o", "a.npy", "--fail-if-unreliable"]) == 3
+
+
+@pytest.mark.usefixtures("speeds")
+def test_a_fit_that_was_not_assessed_is_no_failure(capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--rank", "2", "--fail-if-unreliable", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "NOT_ASSESSED"
 
 
 def test_warnings_are_short_lines(capsys: Captured) -> None:

@@ -45,7 +45,7 @@ def test_the_rank_of_exact_data_is_found(
     result = tm.complete(with_holes(truth, ratio), rng=0)
     assert result.x.rank == rank
     assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
-    assert result.trust.verdict.name == "WELL_DETERMINED"
+    assert result.trust.verdict.name == "RELIABLE"
     assert {trial.model for trial in result.trials} == {"shrinkage", "tucker"}
     assert f"rank {rank}" in str(result.best_trial)
 
@@ -146,9 +146,11 @@ def test_a_given_rank_takes_preprocessing_too() -> None:
     assert result.preprocessing.mean == pytest.approx(np.nanmean(data))
     assert np.allclose(result.data[~np.isnan(data)], data[~np.isnan(data)])
     assert result.trials == ()
-    assert result.trust.seen
+    assert result.trust.in_sample
+    assert result.trust.verdict.name == "NOT_ASSESSED"
     held = tm.complete(data, 3, holdout=0.1, rng=0, tol=1e-9).trust
-    assert not held.seen
+    assert not held.in_sample
+    assert held.verdict.name == "RELIABLE"
     assert held.n_held == round(0.1 * np.isfinite(data).sum())
 
 
@@ -317,7 +319,7 @@ def test_missing_pixels_of_a_colour_image_are_seen_as_fibres() -> None:
 def test_noise_on_an_offset_is_not_determined() -> None:
     x = 1e6 + np.random.default_rng(0).standard_normal((15, 16, 17))
     trust = tm.complete(with_holes(x, 0.5), rng=0).trust
-    assert trust.verdict.name != "WELL_DETERMINED"
+    assert trust.verdict.name != "RELIABLE"
 
 
 def test_a_matrix_with_rows_never_seen() -> None:
@@ -387,15 +389,15 @@ def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
     trust = tm.complete(data, 2, holdout=(places, truth[tuple(places.T)] + 1.0)).trust
     assert trust.n_held == 300
     assert trust.rmse == pytest.approx(1.0, rel=1e-3)
-    assert not trust.seen
+    assert not trust.in_sample
 
 
 def test_noise_is_told_from_entries_that_the_fit_saw() -> None:
     truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     x = truth + 0.1 * np.random.default_rng(1).standard_normal(truth.shape)
     trust = tm.complete(with_holes(x, 0.4), 8, holdout=0.2, rng=0, max_iter=100).trust
-    assert trust.noise < 0.13
-    assert any("follows noise" in reason for reason in trust.reasons)
+    assert trust.noise_std < 0.13
+    assert any("overfits" in reason for reason in trust.reasons)
 
 
 def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def pretend(known: Observations, x: tm.Tucker) -> Completion:
         result,
         known=known,
         preprocessing=Preprocessing().fit(known.indices, known.values, known.shape),
-        judged=Judged(np.arange(len(known.values)), None, 1.0, seen=True),
+        judged=Judged(np.arange(len(known.values)), None, 1.0, in_sample=True),
     )
 
 

@@ -32,9 +32,9 @@ def test_ranks_have_two_entries_per_unknown() -> None:
     data = observe(2, 0.3)
     found = tm.inspect(data, seconds=0)
     assert found.best_rank is None
-    assert found.n_known == np.sum(~np.isnan(data))
+    assert found.n_observed == np.sum(~np.isnan(data))
     for trial in found.ranks:
-        assert trial.entries_each == found.n_known / degrees_of_freedom(SHAPE, trial.rank)
+        assert trial.entries_each == found.n_observed / degrees_of_freedom(SHAPE, trial.rank)
         assert trial.entries_each >= 2
         assert np.isnan(trial.error)
     assert found.largest_rank == (8, 8, 8)  # 12 would have 1.5
@@ -66,8 +66,8 @@ def test_values_modes_and_holes_are_described() -> None:
     assert found.values.least == known.min()
     assert found.values.mean == pytest.approx(known.mean())
     assert found.values.largest == known.max()
-    assert found.values.deviation == pytest.approx(known.std())
-    assert found.known_share == len(known) / data.size
+    assert found.values.std == pytest.approx(known.std())
+    assert found.observed_fraction == len(known) / data.size
     assert found.cost.bytes > 0
 
 

@@ -258,9 +258,14 @@ def test_unseen_slices_are_named() -> None:
     data = tm.TensorData(values, dims=("city", "b", "c"), coords=(cities, None, None))
     with pytest.warns(DataWarning):
         result = tm.complete(data, rank=1, rng=0)
+    with pytest.warns(DataWarning):
+        assessed = tm.complete(data, rank=1, rng=0, holdout=0.1)
     page = render_report(result)
     assert "Nothing is known at d, o;" in page
-    assert "Doubtful" in page
+    assert 'class="verdict not-assessed"' in page
+    assert "Not assessed" in page
+    page = render_report(assessed)
+    assert 'class="verdict doubtful"' in page
 
 
 # safety

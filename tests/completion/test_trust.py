@@ -54,7 +54,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 # the verdict
 
 
-def test_exact_low_rank_data_are_well_determined() -> None:
+def test_exact_low_rank_data_are_reliable() -> None:
     truth = low_rank()
     indices = tm.simulate.sample_indices(SHAPE, 0.4, rng=1)
     values = truth.entries(indices)
@@ -69,13 +69,13 @@ def test_exact_low_rank_data_are_well_determined() -> None:
         residuals=values - x.entries(indices),
         degrees_of_freedom=x.n_parameters,
     )
-    assert trust.verdict is Verdict.WELL_DETERMINED
+    assert trust.verdict is Verdict.RELIABLE
     assert trust.reasons == ()
     assert trust.relative_error < 1e-7
-    assert trust.noise < 1e-7
+    assert trust.noise_std < 1e-7
 
 
-def test_noisy_low_rank_data_are_well_determined() -> None:
+def test_noisy_low_rank_data_are_reliable() -> None:
     truth = low_rank()
     indices = tm.simulate.sample_indices(SHAPE, 0.4, rng=1)
     noise = NOISE * np.random.default_rng(3).standard_normal(len(indices))
@@ -92,14 +92,14 @@ def test_noisy_low_rank_data_are_well_determined() -> None:
         residuals=values - whole.entries(indices),
         degrees_of_freedom=whole.n_parameters,
     )
-    assert trust.verdict is Verdict.WELL_DETERMINED
-    assert trust.noise == pytest.approx(NOISE, rel=0.1)
+    assert trust.verdict is Verdict.RELIABLE
+    assert trust.noise_std == pytest.approx(NOISE, rel=0.1)
     assert NOISE < trust.rmse < 1.25 * NOISE
     assert abs(trust.rmse - NOISE) < 4 * trust.standard_error
     assert trust.baseline_rmse > 0.8
 
 
-def test_noise_alone_is_hopeless() -> None:
+def test_noise_alone_is_unreliable() -> None:
     """A fit of pure noise finds patterns, and predicts worse than a mean."""
     rng = np.random.default_rng(0)
     indices = tm.simulate.sample_indices(SHAPE, 0.2, rng=1)
@@ -115,11 +115,11 @@ def test_noise_alone_is_hopeless() -> None:
         residuals=values - x.entries(indices),
         degrees_of_freedom=x.n_parameters,
     )
-    assert trust.verdict is Verdict.HOPELESS
+    assert trust.verdict is Verdict.UNRELIABLE
     assert "is not below that of the mean" in trust.reasons[0]
 
 
-def test_more_unknowns_than_entries_are_hopeless() -> None:
+def test_more_unknowns_than_entries_are_unreliable() -> None:
     """A rank too high for the entries fits them exactly and foretells nothing."""
     truth = low_rank((10, 10, 10), 4)
     indices = tm.simulate.sample_indices(truth.shape, 120, rng=1)
@@ -136,9 +136,9 @@ def test_more_unknowns_than_entries_are_hopeless() -> None:
         residuals=values - x.entries(indices),
         degrees_of_freedom=x.n_parameters,
     )
-    assert trust.verdict is Verdict.HOPELESS
+    assert trust.verdict is Verdict.UNRELIABLE
     assert any("120 entries cannot determine 136 degrees of freedom" in r for r in trust.reasons)
-    assert math.isnan(trust.noise)
+    assert math.isnan(trust.noise_std)
 
 
 def uneven() -> dict[str, Any]:
@@ -181,21 +181,21 @@ def barely() -> dict[str, Any]:
 TROUBLES: dict[str, Any] = {
     "worse than a mean": (
         lambda: noisy(1.5),
-        Verdict.HOPELESS,
+        Verdict.UNRELIABLE,
         "is not below that of the mean of",
     ),
     "as many unknowns as entries": (
         lambda: {"degrees_of_freedom": len(facts()["values"])},
-        Verdict.HOPELESS,
+        Verdict.UNRELIABLE,
         "entries cannot determine 1632 degrees of freedom; lower the rank",
     ),
-    "seen": (lambda: {"seen": True}, Verdict.DOUBTFUL, "entries that the fit had seen"),
+    "in sample": (lambda: {"in_sample": True}, Verdict.NOT_ASSESSED, "entries that were fitted"),
     "few held out": (
         lambda: {"held": np.arange(0, 190, 10), "error": np.tile([0.1, -0.1], 10)[:19]},
         Verdict.DOUBTFUL,
         "Only 19 entries were held out",
     ),
-    "none held out": (lambda: {"held": []}, Verdict.DOUBTFUL, "Only 0 entries were held out"),
+    "none held out": (lambda: {"held": []}, Verdict.NOT_ASSESSED, "Only 0 entries were held out"),
     "hardly better": (lambda: noisy(1.1), Verdict.DOUBTFUL, "is hardly below that of the mean"),
     "not surely better": (barely, Verdict.DOUBTFUL, "but by less than two standard errors"),
     "large": (lambda: noisy(0.6), Verdict.DOUBTFUL, "% of the standard deviation of"),
@@ -238,9 +238,22 @@ TROUBLES: dict[str, Any] = {
 }
 
 
-def test_the_plain_facts_are_well_determined() -> None:
+def test_verdicts_are_identifiers_with_a_sentence_each() -> None:
+    for verdict in Verdict:
+        assert verdict.value == verdict.name.lower()
+        assert verdict.message.endswith(".")
+    assert Verdict.NOT_ASSESSED.title == "Not assessed"
+    assert len({verdict.message for verdict in Verdict}) == len(Verdict)
+
+
+def test_a_fit_without_held_out_entries_can_still_be_unreliable() -> None:
+    trust = judge(**facts(in_sample=True, degrees_of_freedom=10**6))
+    assert trust.verdict is Verdict.UNRELIABLE
+
+
+def test_the_plain_facts_are_reliable() -> None:
     trust = judge(**facts())
-    assert trust.verdict is Verdict.WELL_DETERMINED
+    assert trust.verdict is Verdict.RELIABLE
     assert trust.reasons == ()
 
 
@@ -265,13 +278,13 @@ def test_negligible_errors_leave_no_doubt_about_them() -> None:
     arguments: dict[str, Any] = {"held": held, "residuals": 0 * values, "degrees_of_freedom": 40}
     trust = judge(indices, values, SHAPE, predicted=1 + error, **arguments)
     assert trust.baseline_rmse < trust.rmse
-    assert trust.verdict is Verdict.WELL_DETERMINED
+    assert trust.verdict is Verdict.RELIABLE
     far = judge(indices, values, SHAPE, predicted=1 + 1e4 * error, **arguments)
-    assert far.verdict is Verdict.HOPELESS
+    assert far.verdict is Verdict.UNRELIABLE
 
 
 def test_verdicts_are_sentences() -> None:
-    assert all(verdict.value.endswith(".") for verdict in Verdict)
+    assert all(verdict.message.endswith(".") for verdict in Verdict)
 
 
 # the numbers
@@ -304,7 +317,7 @@ def test_numbers_against_brute_force(seed: int, order: int, dtype: str) -> None:
     error = np.abs(predicted - values[held])
     for k, n in enumerate(shape):
         axes = tuple(j for j in range(order) if j != k)
-        assert np.allclose(trust.observed_share[k], known.mean(axis=axes))
+        assert np.allclose(trust.observed_fraction[k], known.mean(axis=axes))
         assert list(trust.unseen_slices[k]) == [i for i in range(n) if not known.take(i, k).any()]
         fibres = np.argwhere(~known.any(axis=k))
         assert trust.n_unseen_fibres[k] == len(fibres)
@@ -313,8 +326,8 @@ def test_numbers_against_brute_force(seed: int, order: int, dtype: str) -> None:
         for i in range(n):
             here = error[indices[held, k] == i]
             expected = math.sqrt(np.mean(here**2)) if len(here) else math.nan
-            assert trust.profiles[k][i] == pytest.approx(expected, rel=ROUNDING, nan_ok=True)
-    assert trust.noise == pytest.approx(
+            assert trust.rmse_per_slice[k][i] == pytest.approx(expected, rel=ROUNDING, nan_ok=True)
+    assert trust.noise_std == pytest.approx(
         math.sqrt(np.sum(np.abs(residuals) ** 2) / (size - freedom)), rel=ROUNDING
     )
     if len(held):
@@ -389,7 +402,7 @@ def test_the_best_mean_is_named(pattern: Any, name: str) -> None:
     names = ("user", "item", "day")
     predicted = np.zeros(100)
     trust = judge(
-        indices, values, (6, 30, 7), held=held, predicted=predicted, names=names, **arguments
+        indices, values, (6, 30, 7), held=held, predicted=predicted, mode_names=names, **arguments
     )
     assert trust.baseline == name
 
@@ -449,9 +462,9 @@ def test_the_noise_allows_for_the_fit() -> None:
     residuals = noise - basis @ (basis.T @ noise)
     trust = judge(**facts(residuals=residuals, degrees_of_freedom=p))
     assert residuals.std() < 0.85
-    assert trust.noise == pytest.approx(1, rel=0.1)
-    assert math.isnan(judge(**facts(degrees_of_freedom=m)).noise)
-    assert math.isnan(judge(**facts(degrees_of_freedom=m + 0.5)).noise)
+    assert trust.noise_std == pytest.approx(1, rel=0.1)
+    assert math.isnan(judge(**facts(degrees_of_freedom=m)).noise_std)
+    assert math.isnan(judge(**facts(degrees_of_freedom=m + 0.5)).noise_std)
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
@@ -460,10 +473,10 @@ def test_units_do_not_matter(unit: float) -> None:
     scaled = {k: plain[k] * unit for k in ("values", "predicted", "residuals")}
     here, there = judge(**plain), judge(**(plain | scaled))
     assert there.verdict is here.verdict
-    for name in ("rmse", "standard_error", "baseline_rmse", "noise"):
+    for name in ("rmse", "standard_error", "baseline_rmse", "noise_std"):
         assert getattr(there, name) / unit == pytest.approx(getattr(here, name))
     assert there.relative_error == pytest.approx(here.relative_error)
-    assert np.allclose(there.profiles[0] / unit, here.profiles[0], equal_nan=True)
+    assert np.allclose(there.rmse_per_slice[0] / unit, here.rmse_per_slice[0], equal_nan=True)
 
 
 def test_hypersparse_tensors_are_not_enumerated() -> None:
@@ -478,8 +491,8 @@ def test_hypersparse_tensors_are_not_enumerated() -> None:
     assert cover[0].n_unseen_fibres == 3 * 10**24 - distinct
     first = [(-1, 0, 0, 0, 0, i) for i in (1, 3, 4, 5, 6)]
     assert [tuple(row) for row in cover[0].unseen_fibres] == first
-    assert cover[0].share.dtype == np.float64
-    assert cover[2].share.sum() == pytest.approx(3 * 1000 / (3 * 10.0**30))
+    assert cover[0].fraction.dtype == np.float64
+    assert cover[2].fraction.sum() == pytest.approx(3 * 1000 / (3 * 10.0**30))
 
 
 def test_order_two_and_a_whole_tensor() -> None:
@@ -488,18 +501,18 @@ def test_order_two_and_a_whole_tensor() -> None:
     for mode in measure_coverage(indices, shape):
         assert mode.n_unseen_fibres == 0
         assert mode.unseen_fibres.shape == (0, 2)
-        assert (mode.share == 1).all()
+        assert (mode.fraction == 1).all()
 
 
 # words
 
 
 def test_the_text_can_be_read() -> None:
-    trust = judge(**facts(indices=few_in([4], 0), names=("user", "item", "day")))
+    trust = judge(**facts(indices=few_in([4], 0), mode_names=("user", "item", "day")))
     text = str(trust)
     assert text.startswith("Doubtful. The data may not determine the tensor everywhere")
     assert "- In day nothing was observed at index 4 (1 of 17)." in text
-    assert "entries that the judged fits did not see; the mean of" in text
+    assert "entries held out; the error of the mean of" in text
     table = text.split("\n\n")[-1].splitlines()
     assert [line.split()[0] for line in table] == ["mode", "user", "item", "day"]
     assert f"{trust.n_unseen_fibres[0]}, first (:, 0, 4)" in table[1]
@@ -508,10 +521,10 @@ def test_the_text_can_be_read() -> None:
 
 def test_the_text_says_what_was_seen() -> None:
     every = np.arange(len(facts()["values"]))
-    seen = judge(**facts(held=every, error=0.1 * np.ones(len(every)), seen=True))
+    seen = judge(**facts(held=every, error=0.1 * np.ones(len(every)), in_sample=True))
     assert "In-sample error 0.1 " in str(seen)
-    assert "entries that the judged fit had seen" in str(seen)
-    assert seen.seen
+    assert "entries that were fitted" in str(seen)
+    assert seen.in_sample
     none = str(judge(**facts(held=[])))
     assert "none held out" in none
     assert "± nan" in none
@@ -529,7 +542,11 @@ def refuse(message: str, **options: Any) -> Any:
     [
         refuse("held must be positions between 0 and 1631", held=[1632], error=[0.0]),
         refuse("held must be positions between 0 and 1631", held=[-1], error=[0.0]),
-        refuse("a mask of 1632 entries, got bool of shape (3,)", held=[True] * 3, predicted=[1.0]),
+        refuse(
+            "a boolean array of length 1632, got bool of shape (3,)",
+            held=[True] * 3,
+            predicted=[1.0],
+        ),
         refuse("got float64 of shape (1,)", held=[1.0], predicted=[1.0]),
         refuse("held must name every entry once", held=[1, 1], error=[0.0, 0.0]),
         refuse("predicted must be 326 numbers, one per entry", predicted=[1.0]),
@@ -540,7 +557,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("folds must be 326 labels, one per held-out entry", folds=[[1]]),
         refuse("degrees_of_freedom must be a number, 0 or more, got -1", degrees_of_freedom=-1),
         refuse("degrees_of_freedom must be a number", degrees_of_freedom=math.nan),
-        refuse("names must be one per mode (3), got 2", names=("a", "b")),
+        refuse("mode_names must be one per mode (3), got 2", mode_names=("a", "b")),
         refuse("say with folds=", held=np.arange(1632), error=np.zeros(1632)),
         refuse("mode sizes above", shape=(15, 16, 2**32)),
         refuse("indices of mode 2 must lie between 0 and 15", shape=(15, 16, 16)),
@@ -577,5 +594,5 @@ def test_fibres_that_were_never_seen_are_remarked() -> None:
     data[2, 3] = data[4, 5] = np.nan
     trust = tm.complete(data, 2, holdout=0.1, rng=0).trust
     assert trust.worst_mode == 2
-    assert trust.remark.startswith("2 of 72 fibres along mode 2 hold no observation at all")
+    assert trust.remark.startswith("2 of 72 fibres along mode 2 have no observed entry")
     assert trust.remark in str(trust)

@@ -150,7 +150,7 @@ def _describe(cube: Array, observed: Array, means: Array, result: Completion) ->
         *(f"           {line}" for line in what[1:]),
         f"seconds    {result.seconds:.2f}",
         f"expected   {result.trust.relative_error:.2%} error where hidden, by entries held out",
-        f"verdict    {result.trust.verdict.value}",
+        f"verdict    {result.trust.verdict.message}",
         "",
         f"{'relative error':<27}{'band means':>10}{'recovered':>12}",
         f"{'observed entries':<27}{error(means, observed):>10}{error(recovered, observed):>12}",

@@ -57,7 +57,7 @@ def inspect(
 
         data = tm.load(source, **where, **given(memory_limit=memory_limit))
         found = tm.inspect(data, seconds=seconds, threads=threads, rng=seed)
-    is_whole = found.n_known == math.prod(found.shape)
+    is_whole = found.n_observed == math.prod(found.shape)
     command = None if is_whole else _suggest(source, where)
     if json:
         show_json(_make_record(found, source, command))
@@ -81,12 +81,12 @@ def _describe(
     values = found.values
     yield "file", f"{source}{f', {quantity}' if quantity else ''}"
     yield "shape", f"{times(found.shape)}, {found.dtype}"
-    yield "known", f"{found.n_known} entries, {100 * found.known_share:.3g}%"
+    yield "known", f"{found.n_observed} entries, {100 * found.observed_fraction:.3g}%"
     yield (
         "values",
         (
             f"{values.least:.4g} to {values.largest:.4g}, mean {values.mean:.4g}, "
-            f"standard deviation {values.deviation:.4g}"
+            f"standard deviation {values.std:.4g}"
         ),
     )
     yield "missing", _describe_pattern(found)
@@ -122,7 +122,7 @@ def _describe_time(found: Inspection) -> str:
 
 
 def _describe_pattern(found: Inspection) -> str:
-    if found.n_known == math.prod(found.shape):
+    if found.n_observed == math.prod(found.shape):
         return "nothing"
     pattern = found.pattern
     if pattern.mode is None:
@@ -168,8 +168,8 @@ def _make_record(found: Inspection, source: Path, command: str | None) -> dict[s
         "input": str(source),
         "shape": found.shape,
         "dtype": found.dtype,
-        "n_known": found.n_known,
-        "known_share": found.known_share,
+        "n_observed": found.n_observed,
+        "observed_fraction": found.observed_fraction,
         "values": asdict(found.values),
         "pattern": asdict(found.pattern),
         "modes": [asdict(mode) for mode in found.modes],

@@ -143,5 +143,5 @@ class Outcome:
         """Return the exit code."""
         if self.caught is not None:
             return INTERRUPTED + self.caught
-        is_hopeless = self.result.trust.verdict.name == "HOPELESS"
-        return UNRELIABLE if fail_if_unreliable and is_hopeless else 0
+        is_unreliable = self.result.trust.verdict.name == "UNRELIABLE"
+        return UNRELIABLE if fail_if_unreliable and is_unreliable else 0

@@ -26,7 +26,7 @@ def describe(
     known, trust = result.known, result.trust
     share = len(known.values) / math.prod(known.shape)
     yield "data", f"{source}, {times(known.shape)}, {100 * share:.3g}% of the entries known"
-    yield "verdict", f"{trust.verdict.name.replace('_', ' ').capitalize()}. {trust.verdict.value}"
+    yield "verdict", f"{trust.verdict.title}. {trust.verdict.message}"
     for reason in trust.reasons:
         yield "", f"- {reason}"
     yield from _describe_error(trust)
@@ -56,7 +56,7 @@ def _describe_end(result: Completion) -> str:
 def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
     size = f"{trust.rmse:.4g} ± {trust.standard_error:.2g}"
     part = f"{100 * trust.relative_error:.3g}% of the size of the values"
-    if trust.seen:
+    if trust.in_sample:
         yield "error", f"{size} on known entries that the fit saw ({part}); expect more elsewhere"
         yield "", "--validation-fraction 0.1 measures it on entries held out of the fit"
     else:
@@ -80,8 +80,8 @@ def make_record(
     return {
         "input": str(source),
         "shape": known.shape,
-        "n_known": len(known.values),
-        "known_share": len(known.values) / math.prod(known.shape),
+        "n_observed": len(known.values),
+        "observed_fraction": len(known.values) / math.prod(known.shape),
         "verdict": trust.verdict.name,
         "reasons": trust.reasons,
         "error": trust.rmse,
@@ -90,8 +90,8 @@ def make_record(
         "baseline": trust.baseline,
         "baseline_error": trust.baseline_rmse,
         "n_held": trust.n_held,
-        "seen": trust.seen,
-        "noise": trust.noise,
+        "in_sample": trust.in_sample,
+        "noise_std": trust.noise_std,
         "degrees_of_freedom": trust.degrees_of_freedom,
         "method": result.method,
         "rank": result.x.rank,

@@ -136,7 +136,7 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         freedom,
         choice.groups,
         choice.folds,
-        shrunken=trial.model == "shrinkage",
+        regularized=trial.model == "shrinkage",
     )
     return Completion.from_result(
         replace(

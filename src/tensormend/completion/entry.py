@@ -122,7 +122,7 @@ def complete(
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> result = tm.complete(data, rng=0)
     >>> bool(np.allclose(result.data, truth)), result.x.rank, result.trust.verdict.name
-    (True, (2, 2, 2), 'WELL_DETERMINED')
+    (True, (2, 2, 2), 'RELIABLE')
     """
     clock = time.perf_counter()
     unknown = sorted(set(options) - RECOVER_OPTIONS)

@@ -72,7 +72,7 @@ def fit_rank(run: Run, rank: tuple[int, ...], holdout: Any, settings: dict[str, 
     elif others is not None:
         judged = Judged(np.zeros(0, dtype=np.int64), None, freedom, others=others)
     else:
-        judged = Judged(_sample(len(known.values), rng), None, freedom, seen=True)
+        judged = Judged(_sample(len(known.values), rng), None, freedom, in_sample=True)
     return Completion.from_result(result, known=known, preprocessing=fitted, judged=judged)
 
 

@@ -61,7 +61,7 @@ class Values:
     least: float
     mean: float
     largest: float
-    deviation: float
+    std: float
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Inspection:
 
     Attributes
     ----------
-    shape, dtype, n_known : of the data
+    shape, dtype, n_observed : of the data
     modes : one `Mode` each
     values : the known values in numbers
     pattern : how entries are missing
@@ -94,7 +94,7 @@ class Inspection:
 
     shape: tuple[int, ...]
     dtype: str
-    n_known: int
+    n_observed: int
     modes: tuple[Mode, ...]
     values: Values
     pattern: Pattern
@@ -105,9 +105,9 @@ class Inspection:
     seconds: float
 
     @property
-    def known_share(self) -> float:
+    def observed_fraction(self) -> float:
         """Share of the entries that are known."""
-        return self.n_known / math.prod(self.shape)
+        return self.n_observed / math.prod(self.shape)
 
     @property
     def largest_rank(self) -> tuple[int, ...] | None:
@@ -156,7 +156,7 @@ def inspect(
     return Inspection(
         shape=known.shape,
         dtype=str(known.values.dtype),
-        n_known=len(known.values),
+        n_observed=len(known.values),
         modes=tuple(_describe_mode(known, k, mode) for k, mode in enumerate(coverage)),
         values=_measure(known),
         pattern=pattern,
@@ -174,8 +174,8 @@ def _describe_mode(known: Observations, k: int, mode: ModeCoverage) -> Mode:
     return Mode(
         name=str(getattr(known.container, "dims", {k: name})[k]),
         size=known.shape[k],
-        least=float(mode.share.min()),
-        most=float(mode.share.max()),
+        least=float(mode.fraction.min()),
+        most=float(mode.fraction.max()),
         n_unseen=len(mode.unseen),
         unseen=f"{unseen}{more}" if len(mode.unseen) else "",
         n_unseen_fibres=mode.n_unseen_fibres,

@@ -33,8 +33,8 @@ class Judged:
     degrees_of_freedom : of the model
     groups : entries that were held out together share a number
     folds : number of the fit that predicted each, where there were several
-    seen : whether the fit had seen them
-    shrunken : whether the fit was shrunken
+    in_sample : whether the fit had seen them
+    regularized : whether the fit was shrunken
     others : places and values that are judged in place of known entries
     """
 
@@ -43,8 +43,8 @@ class Judged:
     degrees_of_freedom: float
     groups: Array | None = None
     folds: Array | None = None
-    seen: bool = False
-    shrunken: bool = False
+    in_sample: bool = False
+    regularized: bool = False
     others: tuple[Array, Array] | None = None
 
 
@@ -115,10 +115,10 @@ class Completion(Result):
             degrees_of_freedom=judged.degrees_of_freedom + self.preprocessing.degrees_of_freedom,
             groups=judged.groups,
             folds=judged.folds,
-            seen=judged.seen,
-            shrunken=judged.shrunken,
-            refitted=judged.seen or judged.predicted is not None,
-            names=[known.container.describe(k, ())[0] for k in range(len(known.shape))],
+            in_sample=judged.in_sample,
+            regularized=judged.regularized,
+            refitted=judged.in_sample or judged.predicted is not None,
+            mode_names=[known.container.describe(k, ())[0] for k in range(len(known.shape))],
         )
 
     # the whole

@@ -168,7 +168,9 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     """Draw the share of known entries over two modes and over the slices of each."""
     trust = result.trust
     figures = [_draw_pair(result.known, modes)]
-    for mode, share, unseen in zip(modes, trust.observed_share, trust.unseen_slices, strict=True):
+    for mode, share, unseen in zip(
+        modes, trust.observed_fraction, trust.unseen_slices, strict=True
+    ):
         title = f"Known along {mode.name}"
         least, most = percent(share.min()), percent(share.max())
         shares = least if least == most else f"Between {least} and {most}"
@@ -233,7 +235,7 @@ def draw_errors(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     """Draw the error on held-out entries in the slices of each mode."""
     trust = result.trust
     figures = []
-    for mode, profile in zip(modes, trust.profiles, strict=True):
+    for mode, profile in zip(modes, trust.rmse_per_slice, strict=True):
         if not np.isfinite(profile).any():
             continue
         worst = int(np.nanargmax(profile))

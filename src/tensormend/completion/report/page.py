@@ -166,7 +166,7 @@ def _summary(result: Completion, modes: Sequence[Mode]) -> str:
 
 
 def _errors_note(trust: Trust) -> str:
-    which = "had seen" if trust.seen else "had not seen"
+    which = "had seen" if trust.in_sample else "had not seen"
     return f"Root mean square, slice by slice, of the error on entries that the fit {which}."
 
 

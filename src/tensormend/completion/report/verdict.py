@@ -12,9 +12,10 @@ from tensormend.completion.trust import Trust, Verdict
 __all__ = ["describe_verdict"]
 
 SIGNS = {
-    Verdict.WELL_DETERMINED: ("good", "M5 12.5l4.5 4.5L19 7.5"),
+    Verdict.RELIABLE: ("reliable", "M5 12.5l4.5 4.5L19 7.5"),
     Verdict.DOUBTFUL: ("doubtful", "M12 6.5v7M12 17v.5"),
-    Verdict.HOPELESS: ("hopeless", "M7 7l10 10M17 7L7 17"),
+    Verdict.UNRELIABLE: ("unreliable", "M7 7l10 10M17 7L7 17"),
+    Verdict.NOT_ASSESSED: ("not-assessed", "M6 12h.5M12 12h.5M18 12h.5"),
 }
 """Per verdict, the class of its colours and the strokes of its sign."""
 
@@ -30,9 +31,9 @@ def describe_verdict(trust: Trust) -> dict[str, str]:
     texts = {
         "verdict_class": kind,
         "verdict_strokes": strokes,
-        "verdict_word": trust.verdict.name.replace("_", " ").capitalize(),
-        "verdict_sentence": shorten(f"{trust.verdict.value} {trust.remark}".strip(), MAX_LETTERS),
-        "error_name": "In-sample error" if trust.seen else "Expected error of a filled-in value",
+        "verdict_word": trust.verdict.title,
+        "verdict_sentence": shorten(f"{trust.verdict.message} {trust.remark}".strip(), MAX_LETTERS),
+        "error_name": "In-sample error" if trust.in_sample else "Expected error of imputed values",
         "error_value": f"{number(trust.rmse)}{spread}",
         "error_words": " ".join(_explain_error(trust)),
         "error_plain": number(trust.rmse),
@@ -54,7 +55,7 @@ def describe_verdict(trust: Trust) -> dict[str, str]:
 
 def _explain_error(trust: Trust) -> list[str]:
     """Say what the error is, and how it compares."""
-    which = "the fit had seen" if trust.seen else "the fits did not see"
+    which = "the fit had seen" if trust.in_sample else "the fits did not see"
     words = [f"Root mean square over {trust.n_held:,} entries that {which}."]
     compared = []
     if math.isfinite(trust.relative_error):
@@ -65,7 +66,7 @@ def _explain_error(trust: Trust) -> list[str]:
         compared.append(f"{number(size)} times {way} than with plain means")
     if compared:
         words.append(f"It is {', and '.join(compared)}.")
-    if trust.seen:
+    if trust.in_sample:
         words.append("The error of filled-in values is larger: hold some entries out to know it.")
     return words
 
@@ -75,7 +76,7 @@ def _list_facts(trust: Trust) -> dict[str, str]:
     return {
         "Entries that were fitted": f"{trust.n_entries:,}",
         "Entries per degree of freedom": number(each),
-        "Noise in the residuals": number(trust.noise),
+        "Noise in the residuals": number(trust.noise_std),
         "Slices never seen": str(sum(map(len, trust.unseen_slices))),
     }
 

@@ -1,4 +1,4 @@
-"""How far a completion can be trusted: held-out error, coverage, noise, and a verdict."""
+"""Assessment of a completion: held-out error, coverage, noise, and a verdict."""
 
 from tensormend.completion.trust.coverage import measure_coverage
 from tensormend.completion.trust.judge import judge

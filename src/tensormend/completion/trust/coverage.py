@@ -1,4 +1,4 @@
-"""What was observed of a tensor: shares of slices, slices and fibres never seen."""
+"""Observed fractions of slices, and slices and fibres without any observed entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModeCoverage:
     Attributes
     ----------
     counts : observed entries of every slice
-    share : the same as a share of the slice
+    fraction : the same as a fraction of the slice
     unseen : slices without any
     fibre_of : for every entry, the number of its fibre among those observed, in C order
     n_unseen_fibres : fibres along the mode without any entry
@@ -31,7 +31,7 @@ class ModeCoverage:
     """
 
     counts: Array
-    share: Array
+    fraction: Array
     unseen: Array
     fibre_of: Array
     n_unseen_fibres: int
@@ -46,7 +46,7 @@ def measure_coverage(indices: Array, shape: tuple[int, ...]) -> Coverage:
     """Measure what entries at ``m x d`` indices cover, in time and memory of the entries.
 
     >>> rows, columns = measure_coverage(np.array([[0, 0], [0, 2], [3, 2]]), (4, 3))
-    >>> rows.unseen, columns.share
+    >>> rows.unseen, columns.fraction
     (array([1, 2]), array([0.25, 0.  , 0.5 ]))
     """
     out = []
@@ -54,12 +54,12 @@ def measure_coverage(indices: Array, shape: tuple[int, ...]) -> Coverage:
         others = [j for j in range(len(shape)) if j != k]
         sizes = [shape[j] for j in others]
         counts = np.bincount(indices[:, k], minlength=n)
-        fibre_of, places = find_fibres([indices[:, j] for j in others], sizes)
-        n_unseen = math.prod(sizes) - len(places[0])
-        first = np.insert(_first_missing(places, sizes, min(n_unseen, N_NAMED)), k, -1, axis=1)
-        share = counts / float(math.prod(sizes))
+        fibre_of, found = find_fibres([indices[:, j] for j in others], sizes)
+        n_unseen = math.prod(sizes) - len(found[0])
+        first = np.insert(_first_missing(found, sizes, min(n_unseen, N_NAMED)), k, -1, axis=1)
+        fraction = counts / float(math.prod(sizes))
         unseen = np.flatnonzero(counts == 0)
-        out.append(ModeCoverage(counts, share, unseen, fibre_of, n_unseen, first))
+        out.append(ModeCoverage(counts, fraction, unseen, fibre_of, n_unseen, first))
     return tuple(out)
 
 
@@ -84,7 +84,7 @@ def find_fibres(columns: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, 
 def _first_missing(columns: Sequence[Array], sizes: Sequence[int], count: int) -> Array:
     """Return the first coordinates in C order that are not among sorted distinct ones.
 
-    However many places there are, these are found among the first ``len(column) + count``, so
+    However large the shape, these are found among the first ``len(column) + count``, so
     that greater numbers need not be exact, and none grows beyond 64 bits.
     """
     limit = len(columns[0]) + count

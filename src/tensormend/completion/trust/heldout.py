@@ -1,4 +1,4 @@
-"""Predictions of held-out entries, and how well plain means would have done."""
+"""Predictions of held-out entries, and the errors of means as a baseline."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class HeldOut:
     values, residuals : of all entries
     held, predicted : positions of the held-out entries, and what was predicted for them
     groups : number of the group of every held-out entry; ``None`` if all are independent
-    folds : number of its fold: the fit that predicted it saw all entries but those of the fold;
-        ``None`` if it saw these too
+    folds : number of its fold: the fit that predicted it used all entries but those of the fold;
+        ``None`` if it used these too
     """
 
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ class HeldOut:
         residuals: Any,
         groups: Any,
         folds: Any,
-        seen: bool,
+        in_sample: bool,
     ) -> HeldOut:
         """Check the arguments of `judge`."""
         shape = as_shape(shape)
@@ -83,7 +83,7 @@ class HeldOut:
             raise InputError(
                 "held must name every entry once, or once per fold, got repeats; drop them"
             )
-        folds = None if seen else folds
+        folds = None if in_sample else folds
         return cls(shape, indices, unit, values, residuals, held, predicted, groups, folds)
 
     @cached_property
@@ -102,8 +102,8 @@ class HeldOut:
         """Per mode, the coordinates of the held-out entries."""
         return tuple(self.indices[self.held].T)
 
-    def profiles(self) -> tuple[Array, ...]:
-        """Per mode, root mean square of the error in every slice, NaN where nothing was held."""
+    def rmse_per_slice(self) -> tuple[Array, ...]:
+        """Per mode, root mean square error of every slice, NaN where no entry was held out."""
         out = []
         for column, n in zip(self.columns, self.shape, strict=True):
             counts = np.bincount(column, minlength=n)
@@ -115,12 +115,12 @@ class HeldOut:
     def best_mean(self, coverage: Coverage, names: Sequence[str]) -> tuple[str, Array]:
         """Return the mean that predicts the held-out entries best, and its squared errors.
 
-        A slice or fibre without an entry that the fit saw takes the mean of all.
+        A slice or fibre without an entry that was fitted takes the mean of all.
         """
         overall, counts = self._means(np.zeros(len(self.values), dtype=np.int64))
         if (counts == 0).any():
             raise InputError(
-                "held-out entries must leave some that the judged fit saw, got all of them held "
+                "held-out entries must leave some for the assessed fit, got all of them held "
                 "out at once; say with folds= which were held out together"
             )
         guesses = {"the mean of all entries": overall}
@@ -137,7 +137,7 @@ class HeldOut:
         return best, errors[best]
 
     def _means(self, ids: Array) -> tuple[Array, Array]:
-        """Per held-out entry, mean and number of the entries with its id that its fit saw."""
+        """Per held-out entry, mean and number of the entries with its id that its fit used."""
         n, mine = int(ids.max()) + 1, ids[self.held]
         sums = slice_sums(ids, self.values, n)[mine]
         counts = np.bincount(ids, minlength=n)[mine]
@@ -187,8 +187,8 @@ def _as_positions(given: Any, size: int) -> Array:
     is_list = held.ndim == 1 and np.issubdtype(held.dtype, np.integer)
     if not is_list or held.min() < 0 or held.max() >= size:
         raise InputError(
-            f"held must be positions between 0 and {size - 1} or a mask of {size} entries, got "
-            f"{held.dtype} of shape {held.shape}; np.flatnonzero turns a mask into positions"
+            f"held must be positions between 0 and {size - 1} or a boolean array of length {size}, "
+            f"got {held.dtype} of shape {held.shape}; convert it with np.flatnonzero"
         )
     return held.astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""The judgement: what the numbers say about the data, by a rule that is written down."""
+"""`judge`: errors on held-out entries, coverage and noise, and the rule for a verdict."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tensormend.errors import InputError
 
 __all__ = ["judge"]
 
-NEGLIGIBLE = 1e-5  # of the deviation: an error with nothing left to doubt in it
+NEGLIGIBLE = 1e-5  # of the standard deviation: an error with nothing left to doubt in it
 ROUNDING = 64  # times the precision of the values: an error that is rounding
 HARDLY_BETTER = 0.9  # of the baseline's error: less than a fifth of its squares is explained
-LARGE_ERROR = 0.5  # of the deviation: less than three quarters of the squares are explained
-VAGUE = 0.25  # standard error as a share of the error
+LARGE_ERROR = 0.5  # of the standard deviation: less than 3/4 of the squares are explained
+VAGUE = 0.25  # standard error as a fraction of the error
 FEW_HELD = 20  # entries from which neither error nor standard error can be told
 UNEVEN, ENOUGH_IN_SLICE = 3.0, 10  # times the error, in a slice with so many held-out entries
 OVERFITTED = 2.0  # times the noise: at two entries per degree of freedom 1.4 is to be expected
@@ -41,62 +41,85 @@ def judge(
     degrees_of_freedom: float,
     groups: Any = None,
     folds: Any = None,
-    seen: bool = False,
-    shrunken: bool = False,
+    in_sample: bool = False,
+    regularized: bool = False,
     refitted: bool = True,
-    names: Sequence[str] | None = None,
+    mode_names: Sequence[str] | None = None,
 ) -> Trust:
-    """Judge how far the observed entries determine a tensor.
+    """Assess how far the observed entries determine a tensor.
 
     Parameters
     ----------
-    indices, values, shape : all observed entries
-    held : positions of the held-out entries among these, or a mask
-    predicted : what fits that did not see them predict for them
-    residuals : of the final fit, at all entries
-    degrees_of_freedom : of the final fit; may be an effective, fractional number
-    groups : one label per held-out entry: entries of a group (a fold, a fibre left out whole) may
-        err together, and the standard error allows for it
-    folds : one label per held-out entry, where several fits were judged: the fit of a fold saw the
-        entries of the others, and so does the baseline
-    seen : whether the judged fits had seen the held-out entries after all
-    shrunken : whether the fit was shrunken: then it may follow the data closely without following
-        their noise, and only the held-out error tells
-    refitted : whether the final fit saw all entries; else its residuals at held-out ones tell
-        nothing about the noise
-    names : names of the modes
+    indices : array_like of shape (m, d)
+        Indices of all observed entries.
+    values : array_like of shape (m,)
+        Their values.
+    shape : sequence of int
+        Shape of the tensor.
+    held : array_like
+        Positions of the held-out entries among these, or a boolean array of length m.
+    predicted : array_like
+        Predictions for the held-out entries by fits that did not use them.
+    residuals : array_like of shape (m,)
+        Residuals of the final fit at all entries.
+    degrees_of_freedom : float
+        Degrees of freedom of the final fit; may be an effective, fractional number.
+    groups : array_like, default=None
+        One label per held-out entry. Errors within a group (a fold, a fibre held out as a whole)
+        may be correlated, and the standard error allows for it.
+    folds : array_like, default=None
+        One label per held-out entry, where several fits were assessed: the fit of a fold used the
+        entries of the others, and so does the baseline.
+    in_sample : bool, default=False
+        Whether the assessed fits used the held-out entries after all.
+    regularized : bool, default=False
+        Whether the fit was regularized: it may then follow the data closely without following
+        their noise, and only the held-out error tells.
+    refitted : bool, default=True
+        Whether the final fit used all entries; else its residuals at held-out ones tell nothing
+        about the noise.
+    mode_names : sequence of str, default=None
+        Names of the modes.
 
     Returns
     -------
     Trust
-        with numbers, a verdict, and the reasons for it.
+        Errors, a verdict, and the reasons for it.
+
+    Raises
+    ------
+    InputError
+        If the arguments do not match in length, or are not finite.
 
     Notes
     -----
-    The verdict is *hopeless* if
+    The verdict is *unreliable* if
 
-    * the held-out error is not below that of the best mean, of all entries, of a slice or of a
-      fibre, taken over the entries that the judged fit saw, or
+    * the error is not below that of the best mean, of all entries, of a slice or of a fibre, taken
+      over the entries that the assessed fit used, or
     * there are no more entries than degrees of freedom: any data would be fitted as well. Effective
-      degrees of freedom, with shrinkage counted, are always fewer than the entries.
+      degrees of freedom, with regularization counted, are always fewer than the entries.
+
+    Else it is *not assessed* if no entries were held out, or the fits used them: the error of
+    imputed values is not known.
 
     Else it is *doubtful* if
 
-    * fewer than 20 entries were held out, or the fits had seen them: the error is not known,
+    * fewer than 20 entries were held out: the error is not known,
     * the error is not below 0.9 of the best mean's (a fifth of its squares), or by less than twice
       the standard error of the difference of the squares,
     * the error is above half the standard deviation of the held-out values,
     * its standard error is above a quarter of it,
     * in some slice with 10 held-out entries or more it is three times as large as overall, and one
       standard error more, so that a single bad entry does not make a bad slice,
-    * it is above twice the noise in the residuals, and the fit was not shrunken: it follows noise,
-    * there are fewer than 2 entries per degree of freedom, and the fit was not shrunken,
-    * some slice was never observed, or, where the fit was not shrunken, has fewer entries than
+    * it is above twice the noise in the residuals, and the fit was not regularized: it overfits,
+    * there are fewer than 2 entries per degree of freedom, and the fit was not regularized,
+    * some slice was never observed, or, where the fit was not regularized, has fewer entries than
       ``degrees_of_freedom / sum(shape)``, the unknowns that a slice has on average.
 
-    Else it is *well determined*. An error below 1e-5 of that deviation, or of the size of rounding,
-    answers every doubt about its size. Fibres that were never observed are counted but no reason to
-    doubt: low rank fills them.
+    Else it is *reliable*. An error below 1e-5 of that standard deviation, or of the size of
+    rounding, removes every doubt about its size. Fibres that were never observed are counted but
+    are no reason to doubt: low rank determines them.
 
     Examples
     --------
@@ -109,7 +132,7 @@ def judge(
     >>> trust = judge(indices, values, truth.shape, held=held, predicted=x.entries(indices[held]),
     ...               residuals=values - x.entries(indices), degrees_of_freedom=x.n_parameters)
     >>> trust.verdict.name
-    'WELL_DETERMINED'
+    'RELIABLE'
     """
     given = HeldOut.check(
         indices,
@@ -120,16 +143,16 @@ def judge(
         residuals=residuals,
         groups=groups,
         folds=folds,
-        seen=seen,
+        in_sample=in_sample,
     )
-    _check_settings(degrees_of_freedom, names, given.shape)
-    names = [f"mode {k}" for k in range(len(given.shape))] if names is None else names
+    _check_settings(degrees_of_freedom, mode_names, given.shape)
+    names = mode_names or [f"mode {k}" for k in range(len(given.shape))]
     coverage = measure_coverage(given.indices, given.shape)
     baseline, base_squares = given.best_mean(coverage, names)
     trust = _measure(
         given, coverage, degrees_of_freedom, names, baseline, base_squares, refitted=refitted
     )
-    trust = replace(trust, shrunken=shrunken)
+    trust = replace(trust, regularized=regularized)
     gain = mean_with_error(base_squares - given.squares, given.groups)
     fatal = _fatal_reasons(trust, gain[0])
     reasons = [
@@ -138,7 +161,12 @@ def judge(
         *_doubts_about_slices(trust, given),
         *_doubts_about_data(trust, coverage),
     ]
-    verdict = Verdict.HOPELESS if fatal else Verdict.DOUBTFUL if reasons else trust.verdict
+    if fatal:
+        verdict = Verdict.UNRELIABLE
+    elif trust.in_sample or trust.n_held == 0:
+        verdict = Verdict.NOT_ASSESSED
+    else:
+        verdict = Verdict.DOUBTFUL if reasons else Verdict.RELIABLE
     return replace(trust, verdict=verdict, reasons=tuple(reasons))
 
 
@@ -152,34 +180,34 @@ def _measure(
     *,
     refitted: bool,
 ) -> Trust:
-    """Collect the numbers, the verdict still to come."""
+    """Measure errors, coverage and noise; the verdict follows."""
     mean, error = mean_with_error(given.squares, given.groups)
     rmse, size = math.sqrt(mean), math.sqrt(mean_of(np.abs(given.truth) ** 2))
-    deviation = float(np.std(given.truth)) if len(given.truth) else math.nan
+    value_std = float(np.std(given.truth)) if len(given.truth) else math.nan
     rounding = ROUNDING * float(np.finfo(given.values.dtype).eps) * size
     residuals = given.residuals if refitted else np.delete(given.residuals, given.held)
     freedom = len(residuals) - degrees_of_freedom
     return Trust(
-        verdict=Verdict.WELL_DETERMINED,
+        verdict=Verdict.NOT_ASSESSED,
         reasons=(),
         rmse=given.unit * rmse,
         standard_error=given.unit * (error / (2 * rmse) if rmse else error),
         relative_error=rmse / size if size else (math.inf if rmse else rmse),
         baseline_rmse=given.unit * math.sqrt(mean_of(base_squares)),
         baseline=baseline,
-        profiles=given.profiles(),
-        observed_share=tuple(mode.share for mode in coverage),
+        rmse_per_slice=given.rmse_per_slice(),
+        observed_fraction=tuple(mode.fraction for mode in coverage),
         unseen_slices=tuple(mode.unseen for mode in coverage),
         n_unseen_fibres=tuple(mode.n_unseen_fibres for mode in coverage),
         unseen_fibres=tuple(mode.unseen_fibres for mode in coverage),
-        noise=given.unit * norm(residuals) / math.sqrt(freedom) if freedom > 0 else math.nan,
+        noise_std=given.unit * norm(residuals) / math.sqrt(freedom) if freedom > 0 else math.nan,
         degrees_of_freedom=float(degrees_of_freedom),
         n_entries=len(residuals),
-        deviation=given.unit * deviation,
-        is_negligible=not rmse > max(NEGLIGIBLE * deviation, rounding),  # also if not known
+        value_std=given.unit * value_std,
+        is_negligible=not rmse > max(NEGLIGIBLE * value_std, rounding),  # also if not known
         n_held=len(given.held),
-        seen=given.folds is None,
-        names=tuple(names),
+        in_sample=given.folds is None,
+        mode_names=tuple(names),
     )
 
 
@@ -196,17 +224,19 @@ def _fatal_reasons(trust: Trust, gain: float) -> list[str]:
     if trust.n_entries <= trust.degrees_of_freedom:
         reasons.append(
             f"{trust.n_entries} entries cannot determine {trust.degrees_of_freedom:.6g} degrees of "
-            "freedom; lower the rank, shrink, or observe more."
+            "freedom; lower the rank, regularize, or observe more."
         )
     return reasons
 
 
 def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list[str]:
     what, reasons = trust.error_name, []
-    if trust.seen:
-        reasons.append("The error was measured on entries that the fit had seen: it is too small.")
+    if trust.in_sample:
+        reasons.append(
+            "The error was measured on entries that were fitted, so that it is too small."
+        )
     if trust.n_held < FEW_HELD:
-        reasons.append(f"Only {trust.n_held} entries were held out, too few to tell the error.")
+        reasons.append(f"Only {trust.n_held} entries were held out, too few to estimate the error.")
     if trust.is_negligible:
         return reasons
     if gain > 0 and trust.rmse > HARDLY_BETTER * trust.baseline_rmse:
@@ -218,17 +248,17 @@ def _doubts_about_error(trust: Trust, gain: float, error_of_gain: float) -> list
         reasons.append(
             f"The {what} is below that of {trust.baseline}, but by less than two standard errors."
         )
-    if trust.rmse > LARGE_ERROR * trust.deviation:
-        share = f"{trust.rmse / trust.deviation:.0%}" if trust.deviation else "more than all"
-        reasons.append(f"The {what} is {share} of the standard deviation of the values.")
+    if trust.rmse > LARGE_ERROR * trust.value_std:
+        part = f"{trust.rmse / trust.value_std:.0%}" if trust.value_std else "more than all"
+        reasons.append(f"The {what} is {part} of the standard deviation of the values.")
     if not trust.standard_error <= VAGUE * trust.rmse:
         reasons.append(
             f"The {what} is known only to {trust.rmse:.3g} ± {trust.standard_error:.2g}."
         )
-    if not trust.shrunken and trust.rmse > OVERFITTED * trust.noise:
+    if not trust.regularized and trust.rmse > OVERFITTED * trust.noise_std:
         reasons.append(
             f"The {what} ({trust.rmse:.3g}) is more than twice the noise that the residuals show "
-            f"({trust.noise:.3g}): the fit follows noise."
+            f"({trust.noise_std:.3g}): it overfits."
         )
     return reasons
 
@@ -238,8 +268,10 @@ def _doubts_about_slices(trust: Trust, given: HeldOut) -> list[str]:
         return []
     reasons = []
     limit = UNEVEN**2 * given.squares.mean()
-    for name, column, profile in zip(trust.names, given.columns, trust.profiles, strict=True):
-        n = len(profile)
+    for name, column, errors in zip(
+        trust.mode_names, given.columns, trust.rmse_per_slice, strict=True
+    ):
+        n = len(errors)
         counts = np.maximum(np.bincount(column, minlength=n), 2)
         means = slice_sums(column, given.squares, n) / counts
         variances = slice_sums(column, given.squares**2, n) / counts - means**2
@@ -247,7 +279,7 @@ def _doubts_about_slices(trust: Trust, given: HeldOut) -> list[str]:
         bad = np.flatnonzero((counts >= ENOUGH_IN_SLICE) & (surely > limit))
         if len(bad):
             reasons.append(
-                f"In {name} the {trust.error_name} is {profile[bad].max() / trust.rmse:.2g} times "
+                f"In {name} the {trust.error_name} is {errors[bad].max() / trust.rmse:.2g} times "
                 f"as large as overall {_at(bad, n)}."
             )
     return reasons
@@ -256,18 +288,18 @@ def _doubts_about_slices(trust: Trust, given: HeldOut) -> list[str]:
 def _doubts_about_data(trust: Trust, coverage: Coverage) -> list[str]:
     reasons = []
     ratio = trust.n_entries / trust.degrees_of_freedom if trust.degrees_of_freedom else math.inf
-    if not trust.shrunken and 1 < ratio < FEW_ENTRIES:
+    if not trust.regularized and 1 < ratio < FEW_ENTRIES:
         reasons.append(
             f"There are only {ratio:.3g} entries per degree of freedom ({trust.n_entries} for "
             f"{trust.degrees_of_freedom:.6g})."
         )
     needed = trust.degrees_of_freedom / sum(len(mode.counts) for mode in coverage)
-    for name, mode in zip(trust.names, coverage, strict=True):
+    for name, mode in zip(trust.mode_names, coverage, strict=True):
         n = len(mode.counts)
         if len(mode.unseen):
             reasons.append(f"In {name} nothing was observed {_at(mode.unseen, n)}.")
         thin = np.flatnonzero((mode.counts > 0) & (mode.counts < needed))
-        if len(thin) and not trust.shrunken:
+        if len(thin) and not trust.regularized:
             reasons.append(
                 f"In {name} fewer than {needed:.3g} entries were observed {_at(thin, n)}, about "
                 "as many as a slice has unknowns."
@@ -276,16 +308,16 @@ def _doubts_about_data(trust: Trust, coverage: Coverage) -> list[str]:
 
 
 def _check_settings(
-    degrees_of_freedom: float, names: Sequence[str] | None, shape: tuple[int, ...]
+    degrees_of_freedom: float, mode_names: Sequence[str] | None, shape: tuple[int, ...]
 ) -> None:
     if not (math.isfinite(degrees_of_freedom) and degrees_of_freedom >= 0):
         raise InputError(
             f"degrees_of_freedom must be a number, 0 or more, got {degrees_of_freedom}"
         )
-    if names is not None and len(names) != len(shape):
-        raise InputError(f"names must be one per mode ({len(shape)}), got {len(names)}")
+    if mode_names is not None and len(mode_names) != len(shape):
+        raise InputError(f"mode_names must be one per mode ({len(shape)}), got {len(mode_names)}")
 
 
-def _at(places: Array, n: int) -> str:
-    shown = ", ".join(map(str, places[:N_SHOWN])) + (", ..." if len(places) > N_SHOWN else "")
-    return f"at index {shown} ({len(places)} of {n})"
+def _at(indices: Array, n: int) -> str:
+    shown = ", ".join(map(str, indices[:N_SHOWN])) + (", ..." if len(indices) > N_SHOWN else "")
+    return f"at index {shown} ({len(indices)} of {n})"
