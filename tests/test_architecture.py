@@ -27,7 +27,15 @@ LAYERS = (
 )
 # Inside of a package of a layer likewise. Modules in one string do not import each other.
 ORDER = {
-    "core": ("kernels", "algebra", "storage", "fibres", "tucker", "truncate", "manifold shrinkage"),
+    "core": (
+        "kernels text",
+        "algebra",
+        "storage",
+        "fibres",
+        "tucker",
+        "truncate",
+        "manifold shrinkage",
+    ),
     "operators": ("base", "dense_sampling matrix_operator sampling", "__init__"),
     "data": ("observations", "formats datasets"),
     "recovery": (

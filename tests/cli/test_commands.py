@@ -77,13 +77,31 @@ def test_examples_of_the_help_run(name: str, folder: Path, capsys: Captured) -> 
     assert not list(folder.rglob("*.part*"))
 
 
-def test_help_imports_nothing_heavy() -> None:
+HEAVY = ("numpy", "scipy", "pandas", "tensormend.core.algebra", "tensormend.errors")
+
+
+@pytest.mark.parametrize(
+    ("line", "environment"),
+    [
+        ("--help", {}),
+        ("complete --help", {}),
+        ("", {"_TENSORMEND_COMPLETE": "complete_bash", "COMP_WORDS": "tensormend re"}),
+    ],
+)
+def test_help_and_shell_completion_import_nothing_heavy(
+    line: str, environment: dict[str, str]
+) -> None:
     code = (
-        "import sys, tensormend.cli\n"
-        "tensormend.cli.main(['--help']); tensormend.cli.main(['complete', '--help'])\n"
-        "sys.exit(not sys.modules.keys().isdisjoint({'tensormend.core', 'numpy', 'scipy'}))"
+        "import atexit, os, sys, tensormend.cli\n"
+        f"atexit.register(lambda: sys.modules.keys().isdisjoint({HEAVY}) or os._exit(9))\n"
+        f"sys.exit(tensormend.cli.main({line.split()}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment, "COMP_CWORD": "1"},
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -145,7 +163,7 @@ def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured
     for word in ("verdict     Reliable", "error ", "means ", "model ", "filled.npz (data)"):
         assert word in streams.out
     assert re.search(r"before fit  The grand mean -?0\.\d+ taken out\.\n", streams.out)
-    ran = re.search(r"run         (\d+) iterations, .* s\. The search and the last", streams.out)
+    ran = re.search(r"run         (\d+) iterations, .* s\. Search and final fit", streams.out)
     assert ran is not None
     assert int(ran[1]) > 100  # those of the search too
     assert re.match(r"tensormend: \w+, iteration \d+, residual ", streams.err)

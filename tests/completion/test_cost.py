@@ -200,7 +200,7 @@ def test_sentences(cost: Cost, sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.0123, "0.012 seconds"), (100, "1e+02 seconds"), (600, "10 minutes"), (86400, "24 hours")],
+    [(0.0123, "0.012 s"), (100, "1 min 40 s"), (600, "10 min 0 s"), (86400, "24 h 0 min")],
 )
 def test_times_in_words(seconds: float, words: str) -> None:
     cost = Cost(2**30, "here", "run", work=seconds / measure_speed(1))

@@ -10,7 +10,9 @@ import typer
 
 from tensormend.cli import options as o
 from tensormend.cli.outputs import make_folder
-from tensormend.cli.words import put, times
+from tensormend.cli.summary import describe_model
+from tensormend.cli.words import put
+from tensormend.core.text import format_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,15 +138,12 @@ def _describe(cube: Array, observed: Array, means: Array, result: Completion) ->
         return f"{misfit / np.linalg.norm(truth):.2%}"
 
     hidden, recovered = ~observed, result.fitted_values().values
-    chosen = (
-        str(result.best_trial) if result.trials else f"rank {times(result.x.rank)}, {result.method}"
-    )
-    what = textwrap.wrap(chosen, 80)
+    what = textwrap.wrap(describe_model(result), 80)
     seen = f"{observed.mean():.1%} of {observed.size} entries"
     lines = [
         "Indian Pines hyperspectral image, rows x columns x bands",
         "",
-        f"shape      {times(cube.shape)}",
+        f"shape      {format_shape(cube.shape)}",
         f"observed   {seen}; in each band about one column in ten is lost whole",
         f"model      {what[0]}",
         *(f"           {line}" for line in what[1:]),

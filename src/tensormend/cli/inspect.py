@@ -14,7 +14,8 @@ import typer
 from tensormend.cli import options as o
 from tensormend.cli.outputs import check_source
 from tensormend.cli.settings import given, short_warnings
-from tensormend.cli.words import count, duration, memory, say, show, show_json, times
+from tensormend.cli.words import count, say, show, show_json
+from tensormend.core.text import format_bytes, format_seconds, format_shape
 
 if TYPE_CHECKING:
     from tensormend import Inspection
@@ -80,8 +81,8 @@ def _describe(
 ) -> Iterator[tuple[str, str]]:
     values = found.values
     yield "file", f"{source}{f', {quantity}' if quantity else ''}"
-    yield "shape", f"{times(found.shape)}, {found.dtype}"
-    yield "known", f"{found.n_observed} entries, {100 * found.observed_fraction:.3g}%"
+    yield "shape", f"{format_shape(found.shape)}, {found.dtype}"
+    yield "observed", f"{found.n_observed} entries, {100 * found.observed_fraction:.3g}%"
     yield (
         "values",
         (
@@ -105,7 +106,7 @@ def _describe(
         yield "complete", "nothing is missing; if some values mark missing entries, name them with"
         yield "", "--na-value or --observed"
         return
-    yield "cost", f"about {memory(found.cost.bytes)} of memory; {_describe_time(found)}"
+    yield "cost", f"about {format_bytes(found.cost.bytes)} of memory; {_describe_time(found)}"
     yield "complete", command
     if found.best_rank is not None:
         options = f"--rank {_join(found.best_rank.rank)} --validation-fraction {FRACTION}"
@@ -117,8 +118,8 @@ def _describe_time(found: Inspection) -> str:
     least, most = (factor * found.n_folds * found.cost.seconds for factor in UNSURE)
     if most < 1:
         return "very roughly, under a second"
-    first = "under a second" if least < 1 else duration(least)
-    return f"very roughly, {first} to {duration(most)}"
+    first = "under a second" if least < 1 else format_seconds(least)
+    return f"very roughly, {first} to {format_seconds(most)}"
 
 
 def _describe_pattern(found: Inspection) -> str:
@@ -153,7 +154,7 @@ def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
         "rank",
         f"{_join(best.rank)} erred by {100 * best.error:.3g}% of the size of the values on a tenth "
         "of the entries, held out, and no larger one by clearly less; tried in "
-        f"{duration(found.seconds)}:",
+        f"{format_seconds(found.seconds)}:",
     )
     yield "", "; ".join(f"{_join(trial.rank)}: {100 * trial.error:.3g}%" for trial in tried)
 

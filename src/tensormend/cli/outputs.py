@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensormend.cli.words import memory
+from tensormend.core.text import format_bytes
 
 if TYPE_CHECKING:
     from tensormend import Completion, TensorData
@@ -84,8 +84,9 @@ class Outputs:
         needed = math.prod(data.shape) * (dtype.itemsize if dtype.kind in "fc" else 8)
         if self.data is not None and needed > limit:
             raise tm.errors.MemoryLimitError(
-                f"the completed data would take {memory(needed)}, above the limit of "
-                f"{memory(limit)}; raise --memory-limit, or use --save-model FILE.npz instead of -o"
+                f"the completed data would take {format_bytes(needed)}, above the limit of "
+                f"{format_bytes(limit)}; raise --memory-limit, or use --save-model FILE.npz "
+                "instead of -o"
             )
 
     def check_content(self, data: TensorData, source: Path) -> None:
@@ -174,12 +175,10 @@ def check_source(path: Path) -> None:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Check that a file can be written."""
+    from tensormend.core.storage import check_folder
     from tensormend.errors import InputError
 
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"the folder of {path} does not exist; create {path.parent} first")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise InputError(f"the folder of {path} cannot be written to; choose another")
+    check_folder(path)
     if path.exists() and not force:
         raise InputError(
             f"{path} already exists; choose another name, or use --force to overwrite it"

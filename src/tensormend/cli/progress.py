@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from tensormend.cli.words import duration, say
+from tensormend.cli.words import say
+from tensormend.core.text import format_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -87,14 +88,14 @@ def _describe(moment: CompletionProgress) -> list[str]:
 
 def _describe_time(moment: CompletionProgress, limit: float | None) -> str:
     left = seconds_left(moment, limit)
-    rest = f", about {duration(left)} left" if left >= 1 else ""  # else over, or not known
-    return f"{duration(moment.seconds)}{rest}"
+    rest = f", about {format_seconds(left)} left" if left >= 1 else ""  # else over, or not known
+    return f"{format_seconds(moment.seconds)}{rest}"
 
 
 def _fit(moment: CompletionProgress, limit: float | None, room: int) -> str:
     """Say of a moment what there is room for beside the bar."""
     left = seconds_left(moment, limit)
-    rest = f"{duration(left)} left" if left >= 1 else duration(moment.seconds)
+    rest = f"{format_seconds(left)} left" if left >= 1 else format_seconds(moment.seconds)
     error = f"residual {moment.residual:.3g}"
     if math.isfinite(moment.validation_error):
         error = f"held out {moment.validation_error:.3g}"

@@ -51,6 +51,7 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
     A run that was killed before its first checkpoint begins anew, so that a script may always
     ask to resume.
     """
+    from tensormend.core.storage import check_folder
     from tensormend.errors import InputError
 
     if folder is None:
@@ -59,8 +60,7 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
         return ""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--checkpoint must be a folder, got {folder}, which is a file")
-    if not folder.absolute().parent.is_dir():
-        raise InputError(f"the folder of {folder} does not exist; create {folder.parent} first")
+    check_folder(folder)
     is_empty = not folder.exists() or not any(folder.iterdir())
     if not is_empty and not resume:
         raise InputError(

@@ -11,7 +11,8 @@ import typer
 from tensormend.cli import options as o
 from tensormend.cli.outputs import check_format, check_output
 from tensormend.cli.parse import parse_rank, parse_sizes
-from tensormend.cli.words import memory, show, times
+from tensormend.cli.words import show
+from tensormend.core.text import format_bytes, format_shape
 
 if TYPE_CHECKING:
     from tensormend import TensorData, Tucker
@@ -74,11 +75,12 @@ def simulate(
     tm.save(out, data, overwrite=force)
     if not quiet:
         share = data.n_observed / math.prod(tensor.shape)
+        sizes = f"{format_shape(tensor.shape)}, rank {format_shape(tensor.rank)}"
         show(
             [
-                ("tensor", f"{times(tensor.shape)}, rank {times(tensor.rank)}, noise {noise:g}"),
+                ("tensor", f"{sizes}, noise {noise:g}"),
                 ("observed", f"{data.n_observed} entries, {100 * share:.3g}%"),
-                *(("written", f"{path} ({memory(_size(path))})") for path in paths),
+                *(("written", f"{path} ({format_bytes(_size(path))})") for path in paths),
             ]
         )
 

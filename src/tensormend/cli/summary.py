@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensormend.cli.words import count, duration, times
+from tensormend.cli.words import count
+from tensormend.core.text import format_seconds, format_shape
 
 if TYPE_CHECKING:
     from tensormend import Completion, Trust
 
-__all__ = ["describe", "make_record"]
+__all__ = ["describe", "describe_model", "make_record"]
 
 
 def describe(
@@ -25,31 +26,36 @@ def describe(
     """Yield labelled rows: verdict, error, model, time and files."""
     known, trust = result.known, result.trust
     share = len(known.values) / math.prod(known.shape)
-    yield "data", f"{source}, {times(known.shape)}, {100 * share:.3g}% of the entries known"
+    yield (
+        "data",
+        f"{source}, {format_shape(known.shape)}, {100 * share:.3g}% of the entries observed",
+    )
     yield "verdict", f"{trust.verdict.title}. {trust.verdict.message}"
     for reason in trust.reasons:
         yield "", f"- {reason}"
     yield from _describe_error(trust)
     if trust.remark:
         yield "mind", trust.remark
-    yield (
-        "model",
-        str(result.best_trial)
-        if result.trials
-        else f"Rank {times(result.x.rank)}, {result.method}.",
-    )
+    yield "model", describe_model(result)
     if not result.preprocessing.is_identity:
         yield "before fit", result.preprocessing.describe()
     ended = f"Stopped by {stopped}." if stopped else _describe_end(result)
-    yield "run", f"{count(n_iter, 'iteration')}, {duration(result.seconds)}. {ended}"
+    yield "run", f"{count(n_iter, 'iteration')}, {format_seconds(result.seconds)}. {ended}"
     for kind, path in written.items():
         yield "written", f"{path} ({kind})"
 
 
+def describe_model(result: Completion) -> str:
+    """Describe the model: the best trial of a search, or the rank and method given."""
+    if result.trials:
+        return str(result.best_trial)
+    return f"rank {format_shape(result.x.rank)}, method {result.method}"
+
+
 def _describe_end(result: Completion) -> str:
-    """Say how a run ended, after a search in words that are not of its last fit alone."""
+    """Describe the end of the search and of the final fit, or of the fit."""
     if result.trials and result.success:
-        return "The search and the last fit came to their end."
+        return "Search and final fit completed."
     return result.message
 
 

@@ -15,15 +15,12 @@ from typing import Any, TextIO
 __all__ = [
     "as_json",
     "count",
-    "duration",
     "make_ending",
-    "memory",
     "open_streams",
     "put",
     "say",
     "show",
     "show_json",
-    "times",
 ]
 
 LABEL = 12  # width of the labels of rows
@@ -127,38 +124,3 @@ def count(number: int, what: str) -> str:
     ('1 slice', '12 slices')
     """
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def times(numbers: Sequence[int]) -> str:
-    """Write a shape or a rank.
-
-    >>> times((30, 40, 50))
-    '30 x 40 x 50'
-    """
-    return " x ".join(map(str, numbers))
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> duration(3.21), duration(75), duration(7350)
-    ('3.2 s', '1 min 15 s', '2 h 2 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def memory(n_bytes: float) -> str:
-    """Write a number of bytes.
-
-    >>> memory(3 * 2**20)
-    '3 MiB'
-    """
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes / 2**10:.3g} KiB"

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensormend.core.text import format_bytes
 from tensormend.errors import InputError, MemoryLimitError
 
 __all__ = [
@@ -146,8 +147,8 @@ def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: st
     needed = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     if limit is not None and needed > limit:
         raise MemoryLimitError(
-            f"{what} of shape {tuple(shape)} would take {needed / 2**30:.3g} GiB, above the limit "
-            f"of {limit / 2**30:.3g} GiB; ask for entries or slices instead, or raise the limit"
+            f"{what} of shape {tuple(shape)} would take {format_bytes(needed)}, above the limit "
+            f"of {format_bytes(limit)}; ask for entries or slices instead, or raise the limit"
         )
 
 

@@ -13,6 +13,7 @@ from tensormend.completion.cost.machine import available_memory
 from tensormend.completion.cost.plan import Plan, measure_speed
 from tensormend.core import kernels
 from tensormend.core.algebra import as_rank, as_shape, is_inexact
+from tensormend.core.text import format_bytes, format_seconds
 from tensormend.errors import InputError, MemoryLimitError
 
 __all__ = ["Cost", "check_cost", "dense_cost", "fit_cost"]
@@ -50,10 +51,10 @@ class Cost:
     @property
     def sentence(self) -> str:
         """What to expect, in words."""
-        memory = f"About {_in_words(self.bytes)} of memory, most of it {self.stage}"
+        memory = f"About {format_bytes(self.bytes)} of memory, most of it {self.stage}"
         if math.isnan(self.seconds):
             return f"{memory}."
-        return f"{memory}, and {_duration(self.seconds)}."
+        return f"{memory}, and {format_seconds(self.seconds)}."
 
     def __str__(self) -> str:
         return self.sentence
@@ -149,20 +150,6 @@ def check_cost(cost: Cost, memory_limit: float | None = None) -> None:
         return
     whose = "are free" if memory_limit is None else "are allowed"
     raise MemoryLimitError(
-        f"the run needs about {_in_words(cost.bytes)} of memory, most of it {cost.stage}, and "
-        f"{_in_words(there)} {whose}; {cost.advice}, or raise memory_limit if you know better"
+        f"the run needs about {format_bytes(cost.bytes)} of memory, most of it {cost.stage}, and "
+        f"{format_bytes(there)} {whose}; {cost.advice}, or raise memory_limit if you know better"
     )
-
-
-def _in_words(n_bytes: float) -> str:
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes / 2**10:.3g} KiB"
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}"
-    return f"{seconds:.2g} seconds"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
+from tensormend.core.text import format_shape
 from tensormend.data.observations import TensorData
 from tensormend.errors import FileError, InputError, MissingDependencyError, TensormendError
 
@@ -131,7 +132,7 @@ def choose(
         return wanted
     if wanted is None and len(found) == 1:
         return next(iter(found))
-    shown = [f"{name} ({' x '.join(map(str, found[name]))})" for name in [*found][:MAX_LISTED]]
+    shown = [f"{name} ({format_shape(found[name])})" for name in [*found][:MAX_LISTED]]
     if len(found) > MAX_LISTED:
         shown.append(f"{len(found) - MAX_LISTED} more")
     held = ", ".join(shown) or "none"
