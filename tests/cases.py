@@ -71,13 +71,13 @@ class FileCase:
     make : the tensor, with holes if the format has them
     tol : largest error of a value, relative to the largest value; 0 unless the format is lossy,
         and then it cannot hold a mask either
-    keeps : which of "holes", "name", "names", "labels" and "attributes" come back
+    keeps : which of "missing", "name", "dims", "coords" and "attrs" come back
     ends_anywhere : whether a file that is cut off may be a whole one with fewer entries
     """
 
     make: Callable[[], TensorData]
     tol: float = 0.0
-    keeps: frozenset[str] = frozenset({"holes"})
+    keeps: frozenset[str] = frozenset({"missing"})
     ends_anywhere: bool = False
 
 
@@ -153,10 +153,10 @@ def make_animation() -> TensorData:
     return grey.hide(np.random.default_rng(0).random(grey.shape) < 0.1)
 
 
-ALL = frozenset({"holes", "name", "names", "labels", "attributes"})
-TABLE = ALL - {"attributes"}
-PICTURE = ALL - {"name", "attributes"}
-LOSSY = PICTURE - {"holes"}
+ALL = frozenset({"missing", "name", "dims", "coords", "attrs"})
+TABLE = ALL - {"attrs"}
+PICTURE = ALL - {"name", "attrs"}
+LOSSY = PICTURE - {"missing"}
 
 FILES: dict[str, FileCase] = {
     ".npy": FileCase(make_tensor),

@@ -49,7 +49,7 @@ def test_what_does_not_fit_together_is_refused(arguments: Any, message: str) -> 
 
 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_nan_is_unknown_also_where_a_mask_shows_it() -> None:
+def test_nan_is_unknown_also_where_observed_is_true() -> None:
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
     data = TensorData(values, observed=np.array([[True, True], [True, False]]))
     assert data.n_observed == 2
@@ -110,10 +110,10 @@ def test_missing_values(path: Places) -> None:
         tm.load(path(".npy"))
 
 
-def test_masks(path: Places) -> None:
+def test_observed_files(path: Places) -> None:
     tm.save(path(".npy"), VALUES)
     shown = VALUES % 2 == 0
-    np.savez(path(".npz"), mask=shown)
+    np.savez(path(".npz"), observed=shown)
     assert tm.load(path(".npy"), observed=path(".npz")).n_observed == 12
     tm.save(path(".h5"), np.array([[1.0, 0, np.nan], [2, 0, 0]]))
     by_rows = tm.load(path(".npy"), observed=path(".h5"))
@@ -122,11 +122,11 @@ def test_masks(path: Places) -> None:
     with pytest.raises(FileError, match=r"observed entry that .*a.nii shows, found none"):
         tm.load(path(".npy"), observed=path(".nii"))
     tm.save(path(".mat"), np.ones((3, 4)))
-    with pytest.raises(FileError, match=r"the mask .*a.mat must be .*\(2, 3, 4\).* got \(3, 4\)"):
+    with pytest.raises(FileError, match=r"array of .*a.mat must be .*\(2, 3, 4\).* got \(3, 4\)"):
         tm.load(path(".npy"), observed=path(".mat"))
 
 
-def test_a_mask_with_other_labels_is_refused(path: Places) -> None:
+def test_observed_with_other_labels_is_refused(path: Places) -> None:
     labels = (np.array(["a", "b"]), np.array([1, 2]))
     tm.save(path(".npz"), TensorData(np.ones((2, 2)), coords=labels))
     tm.save(path(".h5"), TensorData(np.ones((2, 2)), coords=(labels[0][::-1], None)))
@@ -134,7 +134,7 @@ def test_a_mask_with_other_labels_is_refused(path: Places) -> None:
         tm.load(path(".npz"), observed=path(".h5"))
 
 
-def test_sparse_data_and_sparse_masks(path: Places) -> None:
+def test_sparse_data_and_sparse_observed(path: Places) -> None:
     places = np.array([[0, 1, 2], [1, 2, 3], [1, 0, 0]])
     data = TensorData(np.array([5.0, 7.0, -9.0]), indices=places, shape=(2, 3, 4))
     sparse = there_and_back(path(".npz"), data)

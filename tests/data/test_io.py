@@ -53,16 +53,16 @@ def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
     case = FILES[suffix]
     data, back = case.make(), tm.load(write(tmp_path, suffix))
     assert back.n_observed == data.n_observed
-    assert ("holes" in case.keeps) == (data.n_observed < data.dense().size)
+    assert ("missing" in case.keeps) == (data.n_observed < data.dense().size)
     assert_close(back.dense(), data.dense(), case.tol)
     if "name" in case.keeps:
         assert back.name == data.name
-    if "names" in case.keeps:
+    if "dims" in case.keeps:
         assert back.dims == data.dims
-    if "labels" in case.keeps:
+    if "coords" in case.keeps:
         for ours, its in zip(data.coords, back.coords, strict=True):
             np.testing.assert_array_equal(ours, its)
-    if "attributes" in case.keeps:
+    if "attrs" in case.keeps:
         assert set(back.attrs) >= set(data.attrs)
         for key, part in data.attrs.items():
             np.testing.assert_array_equal(back.attrs[key], part)
@@ -98,7 +98,7 @@ def test_every_format_gives_an_array_to_every_other(suffix: str, tmp_path: Path)
 
 
 @exact_suffix
-def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
+def test_observed_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     data = FILES[suffix].make()
     shown = np.random.default_rng(1).random(data.shape) < 0.5
     whole = np.random.default_rng(2).normal(size=data.shape)
@@ -110,10 +110,10 @@ def test_a_mask_may_have_any_format(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form.is_lossy])
-def test_a_mask_that_loses_its_zeros_is_refused(form: Format, tmp_path: Path) -> None:
+def test_observed_that_loses_its_zeros_is_refused(form: Format, tmp_path: Path) -> None:
     np.save(tmp_path / "whole.npy", np.ones((4, 4)))
     for suffix in form.suffixes:
-        with pytest.raises(InputError, match=rf"zeros stay zeros.*{form.name}.*\.png or \.npy"):
+        with pytest.raises(InputError, match=rf"preserves zeros.*{form.name}.*\.png or \.npy"):
             tm.load(tmp_path / "whole.npy", observed=tmp_path / f"mask{suffix}")
 
 

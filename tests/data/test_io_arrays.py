@@ -119,7 +119,7 @@ def test_units_of_dates() -> None:
 
 @pytest.mark.parametrize("suffix", RICH)
 def test_odd_names(suffix: str, path: Places) -> None:
-    for name in ("mask", "names", "file", "x_mask", "a b", "Größe", "2", "labels_0", "town"):
+    for name in ("observed", "dims", "file", "x_observed", "a b", "Größe", "2", "coords_0", "town"):
         data = TensorData(VALUES, dims=("town", "data", "km/h"), name=name)
         data = replace(data, coords=(np.array(["a", "b"]), np.arange(3), DAYS[[0, 0, 1, 2]]))
         back = there_and_back(path(suffix), data)
@@ -266,17 +266,17 @@ def test_labels_are_never_pickled(path: Places) -> None:
 
 def test_archives(path: Places) -> None:
     where = path(".npz")
-    np.savez(where, a=VALUES, b=np.ones((2, 2)), a_mask=VALUES > 3)
+    np.savez(where, a=VALUES, b=np.ones((2, 2)), a_observed=VALUES > 3)
     assert tm.load(where, variable="a").n_observed == 20
     with pytest.raises(FileError, match=r"found a \(2 x 3 x 4\), b \(2 x 2\); name one"):
         tm.load(where)
     with pytest.raises(FileError, match=r"must hold the array 'c', found a"):
         tm.load(where, variable="c")
-    np.savez(where, a=VALUES, names=np.array(["x", "y"]))
+    np.savez(where, a=VALUES, dims=np.array(["x", "y"]))
     with pytest.raises(FileError, match=r"a.npz does not hold a tensor: dims and coords must be"):
         tm.load(where)
-    np.savez(where, a=VALUES, mask=np.ones(3))
-    with pytest.raises(FileError, match=r"the array 'mask' of .* must be an array of the shape"):
+    np.savez(where, a=VALUES, observed=np.ones(3))
+    with pytest.raises(FileError, match=r"the array 'observed' of .* must be an array of"):
         tm.load(where)
     np.savez(where, a=np.ones(2), indices=np.array([[0, 0], [0, 7]]), shape=np.array([2, 2]))
     with pytest.raises(FileError, match=r"between 0 and 1, got 7"):

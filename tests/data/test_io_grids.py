@@ -73,18 +73,18 @@ def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: Places) -> 
 
 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_a_mask_of_netcdf_is_not_written_again(path: Places) -> None:
+def test_observed_of_netcdf_is_not_written_again(path: Places) -> None:
     made = make_dataset()[["speed", "area"]]
     made["shown"] = (("time", "lat", "lon"), (VALUES % 2 == 0).astype("i1").transpose(1, 2, 0))
-    made.speed.attrs["mask"] = "shown"
+    made.speed.attrs["observed"] = "shown"
     made.drop_vars("area").to_netcdf(path(".nc"), engine="h5netcdf")
     data = tm.load(path(".nc"))
     assert (data.name, data.n_observed) == ("speed", 12 - (VALUES[1, 0, 1] % 2 == 0))
     result = tm.complete(data, rank=1, max_iter=3)
     assert there_and_back(path(".2.nc"), result.data, variable="speed").n_observed == 24
-    made.speed.attrs["mask"] = "gone"
+    made.speed.attrs["observed"] = "gone"
     made.drop_vars("area").to_netcdf(path(".3.nc"), engine="h5netcdf")
-    with pytest.raises(FileError, match=r"names the mask 'gone'"):
+    with pytest.raises(FileError, match=r"names 'gone' as observed"):
         tm.load(path(".3.nc"), variable="speed")
 
 
@@ -191,16 +191,16 @@ def test_arrays_of_zarr(path: Places) -> None:
         [5, 1, 2],
         [3, 4, 5],
     ]
-    group.create_array("g/mask", shape=(2, 3), dtype="bool")[...] = [[1, 1, 0], [1, 1, 1]]
+    group.create_array("g/observed", shape=(2, 3), dtype="bool")[...] = [[1, 1, 0], [1, 1, 1]]
     group.create_array("g/v", shape=(3,), dtype="i4")
     data = tm.load(path(".2.zarr"))
     assert (data.name, data.n_observed) == ("g/x", 3)
     with pytest.raises(FileError, match=r"array 'g/v' of .* must be numbers"):
         tm.load(path(".2.zarr"), variable="g/v")
-    with pytest.raises(FileError, match=r"must hold the array 'h', found g/mask \(2 x 3\), g/x"):
+    with pytest.raises(FileError, match=r"hold the array 'h', found g/observed \(2 x 3\), g/x"):
         tm.load(path(".2.zarr"), variable="h")
-    group["g/x"].attrs["mask"] = "gone"
-    with pytest.raises(FileError, match=r"names the mask 'gone'"):
+    group["g/x"].attrs["observed"] = "gone"
+    with pytest.raises(FileError, match=r"names 'gone' as observed"):
         tm.load(path(".2.zarr"), variable="g/x")
 
 

@@ -24,7 +24,7 @@ def test_datasets_of_hdf5(path: Places) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         file["deep/inside"] = VALUES
-        file["deep/mask"] = VALUES > 3
+        file["deep/observed"] = VALUES > 3
         file["deep/vector"] = np.ones(3)
         file["deep/words"] = np.array([[b"a", b"b"]])
         file["loop"] = file["/"]
@@ -34,7 +34,7 @@ def test_datasets_of_hdf5(path: Places) -> None:
     data = tm.load(where)
     assert (data.name, data.n_observed) == ("deep/inside", 20)
     assert tm.load(where, variable="/deep/inside").n_observed == 20
-    assert tm.load(where, variable="deep/mask").n_observed == 24
+    assert tm.load(where, variable="deep/observed").n_observed == 24
     with pytest.raises(FileError, match=r"dataset 'deep/words' of .* must be numbers"):
         tm.load(where, variable="deep/words")
     with pytest.raises(FileError, match=r"'deep/vector' of .* shape \(3,\)"):
@@ -69,7 +69,7 @@ def test_missing_values_of_hdf5(path: Places) -> None:
         data = file.create_dataset("x", data=VALUES.astype(int))
         data.attrs["_FillValue"] = [7]
         data.attrs["missing_value"] = 8.0
-        data.attrs["mask"] = "shown"
+        data.attrs["observed"] = "shown"
         data.attrs["reference"] = data.ref
         data.attrs["units"] = np.bytes_("K")
         file["shown"] = np.array([[1, 1, 1], [1, 1, 0]])
@@ -77,8 +77,8 @@ def test_missing_values_of_hdf5(path: Places) -> None:
     assert data.n_observed == 24 - 2 - 4
     assert dict(data.attrs) == {"units": "K"}
     with h5py.File(where, "a") as file:
-        file["x"].attrs["mask"] = "gone"
-    with pytest.raises(FileError, match=r"names the mask 'gone', which is not there"):
+        file["x"].attrs["observed"] = "gone"
+    with pytest.raises(FileError, match=r"names 'gone' as observed, which is not there"):
         tm.load(where, variable="x")
 
 

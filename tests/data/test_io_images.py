@@ -192,7 +192,7 @@ def test_partly_known_pixels_are_refused(tmp_path: Path) -> None:
 # what else makes pixels unknown
 
 
-def test_masks_spread_over_colours_and_frames(tmp_path: Path) -> None:
+def test_observed_is_broadcast_over_colours_and_frames(tmp_path: Path) -> None:
     save(tmp_path / "a.gif", film())
     mask = grey() > 60
     save(tmp_path / "mask.png", mask)

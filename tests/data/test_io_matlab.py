@@ -54,7 +54,7 @@ def test_versions_of_mat(version: str, dtype: str, path: Places) -> None:
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "c8"])
 def test_classes_of_mat(version: str, dtype: str, path: Places) -> None:
     values = (VALUES % 3).astype(dtype)
-    save_mat(path(".mat"), version, X=values, X_mask=VALUES > 5)
+    save_mat(path(".mat"), version, X=values, X_observed=VALUES > 5)
     data = tm.load(path(".mat"), variable="X")
     assert data.values.dtype == dtype
     np.testing.assert_array_equal(data.values, values)
@@ -87,7 +87,7 @@ def test_scipy_reads_what_we_write(path: Places) -> None:
     tm.save(path(".mat"), make_tensor())
     given = scipy.io.loadmat(path(".mat"))
     np.testing.assert_array_equal(given["flux"], make_tensor().dense())
-    assert [str(one).strip() for one in given["names"]] == ["town", "day", "level"]
+    assert [str(one).strip() for one in given["dims"]] == ["town", "day", "level"]
 
 
 def test_large_variables_go_into_version_7_3(path: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_sparse_mat(version: str, factor: complex, path: Places) -> None:
 def test_what_mat_holds_beside_numbers_is_refused(version: str, path: Places) -> None:
     cell = np.empty((1, 2), dtype=object)
     cell[0, 0], cell[0, 1] = "a", np.ones(3)
-    save_mat(path(".mat"), version, c=cell, s={"field": 1.0}, t="text", X=VALUES, names=cell)
+    save_mat(path(".mat"), version, c=cell, s={"field": 1.0}, t="text", X=VALUES, dims=cell)
     assert tm.load(path(".mat")).name == "X"
     for name, kind in (("c", "cell"), ("s", "struct"), ("t", "char")):
         with pytest.raises(FileError, match=rf"the variable '{name}' of .* got a {kind}"):
@@ -165,7 +165,7 @@ def test_a_mat_file_that_promises_too_much(path: Places) -> None:
 
 def test_damaged_mat_files(path: Places) -> None:
     """Every byte counts in a parser of our own; it cannot crash, so that many can be tried."""
-    numbers = {"X": VALUES, "names": np.array(["a", "bc", "d"]), "mask": VALUES > 3}
+    numbers = {"X": VALUES, "dims": np.array(["a", "bc", "d"]), "observed": VALUES > 3}
     sparse = {"S": scipy.sparse.csc_array(np.eye(4))}
     for version, content in (
         ("5", numbers),
@@ -184,9 +184,9 @@ def test_damaged_mat_files(path: Places) -> None:
 
 
 def test_rows_of_text_without_a_letter_take_no_memory(path: Places) -> None:
-    save_mat(path(".mat"), "5", X=VALUES, names=np.array(["abcd", "efgh", "ijkl"]))
+    save_mat(path(".mat"), "5", X=VALUES, dims=np.array(["abcd", "efgh", "ijkl"]))
     whole = path(".mat").read_bytes()
-    place = whole.rindex(struct.pack("<2i", 3, 4), 0, whole.index(b"names"))
+    place = whole.rindex(struct.pack("<2i", 3, 4), 0, whole.index(b"dims"))
     letters = whole.index(b"aeibfj", place)  # stored by columns
     bad = bytearray(whole)
     bad[place : place + 8] = struct.pack("<2i", 2**31 - 1, 0)

@@ -93,7 +93,7 @@ def decode_labels(labels: Array, attributes: Mapping[str, Any]) -> Array:
 def plain(attributes: Mapping[str, Any], *, leave_out: Sequence[str] = ()) -> dict[str, Any]:
     """Return attributes as strings, numbers and arrays of these; what is none becomes a string.
 
-    >>> plain({"units": b"K", "range": (0, 2), "mask": "m"}, leave_out=["mask"])
+    >>> plain({"units": b"K", "range": (0, 2), "observed": "m"}, leave_out=["observed"])
     {'units': 'K', 'range': array([0, 2])}
     """
     return {str(key): _plain(part) for key, part in attributes.items() if key not in leave_out}

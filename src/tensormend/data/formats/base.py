@@ -25,10 +25,10 @@ __all__ = [
     "choose",
     "choose_tensor",
     "describe",
-    "find_mask",
-    "is_mask_name",
+    "find_observed",
     "is_numeric",
-    "match_mask",
+    "is_observed_name",
+    "match_observed",
     "portable",
     "reading",
     "require",
@@ -67,7 +67,8 @@ class Format:
     write : writes what a file shall hold to a path that is not there yet
     extra : what to install for it, ``None`` if nothing
     takes : the options of the reader that it heeds, of ``"variable"`` and ``"modes"``
-    is_lossy : whether values come back changed, zeros among them, so that it cannot hold a mask
+    is_lossy : whether values come back changed, zeros among them: such a file cannot be
+        ``observed``
     """
 
     name: str
@@ -158,13 +159,13 @@ def choose_tensor(
     what: str = "array",
     *,
     is_tensor: Callable[[Any], bool] = is_numeric,
-    masks: Collection[str] = (),
+    companions: Collection[str] = (),
 ) -> str:
-    """Return the name of the array to take, of all that a file holds; a mask only if asked for."""
+    """Return the name of the array to read; one that tells what is observed only if asked for."""
     tensors = {key: part.shape for key, part in found.items() if is_tensor(part)}
     if wanted is None:
         names = list(tensors)
-        left_out = {key for key in names if key in masks or is_mask_name(key, names)}
+        left_out = {key for key in names if key in companions or is_observed_name(key, names)}
         values = {key: shape for key, shape in tensors.items() if key not in left_out}
         return choose(path, values, None, what)
     name = wanted.strip("/")
@@ -184,41 +185,41 @@ def describe(part: Any) -> str:
         return "a type that NumPy does not have"
 
 
-def find_mask(
+def find_observed(
     path: Path, found: Mapping[str, Any], name: str, word: str | None, what: str = "array"
 ) -> str | None:
-    """Find the mask of an array: that which an attribute names, or one of its shape beside it."""
+    """Find the array that tells what is observed: named by an attribute, or beside the values."""
     folder = name.rpartition("/")[0]
     if word is None:
-        beside = (f"{name}_mask", f"{folder}/mask".strip("/"))
+        beside = (f"{name}_observed", f"{folder}/observed".strip("/"))
         fits = (key for key in beside if key in found and key != name)
         return next((key for key in fits if found[key].shape == found[name].shape), None)
     places = (f"{folder}/{word}".strip("/"), word.strip("/"))
     place = next((key for key in places if key in found and key != name), None)
     if place is None:
         raise FileError(
-            f"the {what} {name!r} of {path} names the mask {word!r}, which is not there; correct "
-            "the attribute, or add the mask"
+            f"the {what} {name!r} of {path} names {word!r} as observed, which is not there; "
+            "correct the attribute, or add the array"
         )
     return place
 
 
-def is_mask_name(name: str, others: Sequence[str]) -> bool:
-    """Tell whether an array is the mask of another one of these, by its name."""
+def is_observed_name(name: str, others: Sequence[str]) -> bool:
+    """Tell by its name whether an array tells what is observed of another one of these."""
     folder, _, last = name.rpartition("/")
-    if last == "mask":
+    if last == "observed":
         return any(other != name and other.rpartition("/")[0] == folder for other in others)
-    return last.endswith("_mask") and name.removesuffix("_mask") in others
+    return last.endswith("_observed") and name.removesuffix("_observed") in others
 
 
-def match_mask(mask: Array, shape: tuple[int, ...], what: str) -> Array:
-    """Return a mask of the shape of the data; one of the leading modes holds for all the others."""
-    if mask.ndim < 2 or mask.shape != shape[: mask.ndim]:
+def match_observed(given: Array, shape: tuple[int, ...], what: str) -> Array:
+    """Return what is observed in the shape of the data, broadcast over trailing modes."""
+    if given.ndim < 2 or given.shape != shape[: given.ndim]:
         raise FileError(
             f"{what} must be an array of the shape of the data, {shape}, or of their leading "
-            f"modes, got {mask.shape}"
+            f"modes, got {given.shape}"
         )
-    shown = np.nan_to_num(mask) != 0
+    shown = np.nan_to_num(given) != 0
     shown = shown.reshape(shown.shape + (1,) * (len(shape) - shown.ndim))
     return np.array(np.broadcast_to(shown, shape))
 

@@ -26,7 +26,7 @@ from tensormend.data.formats import (
     video,
     zarr_files,
 )
-from tensormend.data.formats.base import Format, Options, match_mask, reading, writing
+from tensormend.data.formats.base import Format, Options, match_observed, reading, writing
 from tensormend.data.formats.pixels import is_colour
 from tensormend.data.observations import Observations, TensorData
 from tensormend.errors import FileError, InputError
@@ -177,7 +177,7 @@ def load(
     3
     """
     if observed is not None:
-        _check_mask_format(Path(observed))
+        _check_observed_format(Path(observed))
     data = _read(path, variable, modes, memory_limit)
     if na_value is not None and not np.isnan(na_value):
         hidden = np.asarray(data.values == float(na_value))
@@ -186,7 +186,7 @@ def load(
         data = data.hide(hidden)
         _check_known(data, path, f"other than the missing value {na_value}")
     if observed is not None:
-        data = data.hide(~_read_mask(Path(observed), data, memory_limit))
+        data = data.hide(~_read_observed(Path(observed), data, memory_limit))
         _check_known(data, path, f"that {observed} shows")
     return data
 
@@ -238,20 +238,20 @@ def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> N
         )
 
 
-def _check_mask_format(path: Path) -> None:
-    """Refuse a mask whose zeros may be other numbers by now."""
+def _check_observed_format(path: Path) -> None:
+    """Refuse a file whose zeros may have become other numbers."""
     form = find_format(path)
     if form.is_lossy:
         raise InputError(
-            f"a mask must be a file whose zeros stay zeros, got {path}, a file of the format "
-            f"{form.name}; write the mask as .png or .npy"
+            f"observed must be a file of a format that preserves zeros, got {path}, of the format "
+            f"{form.name}; write it as .png or .npy"
         )
 
 
-def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Array:
+def _read_observed(path: Path, data: TensorData, memory_limit: float | None) -> Array:
     """Read an array that tells what is known, and match it with the values."""
     given = _read(path, None, None, memory_limit)
-    shapes = _mask_shapes(data)
+    shapes = _observed_shapes(data)
     if given.indices is None:
         values = given.values
         known = values if given.observed is None else np.where(given.observed, values, 0)
@@ -259,14 +259,14 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
             shown = np.nan_to_num(known) != 0
             shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
         else:
-            shown = match_mask(known, data.shape, f"the mask {path}")
+            shown = match_observed(known, data.shape, f"the array of {path}")
         if given.dims[0] == data.dims[0]:
             _check_labels(path, given, data)
         return np.array(shown if data.indices is None else shown[tuple(data.indices.T)])
     _check_labels(path, given, data)
     if given.shape != data.shape:
         raise FileError(
-            f"the mask {path} must have the shape of the data, {data.shape}, got {given.shape}"
+            f"the array of {path} must have the shape of the data, {data.shape}, got {given.shape}"
         )
     places, values = given.entries()
     places = places[values != 0]
@@ -279,20 +279,20 @@ def _read_mask(path: Path, data: TensorData, memory_limit: float | None) -> Arra
     return Observations(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
 
 
-def _check_labels(path: Path, mask: TensorData, data: TensorData) -> None:
-    """Refuse a mask whose places have other labels than those of the data."""
-    for name, ours, its in zip(data.dims, data.coords, mask.coords, strict=False):
+def _check_labels(path: Path, given: TensorData, data: TensorData) -> None:
+    """Refuse an array whose labels differ from those of the data."""
+    for name, ours, its in zip(data.dims, data.coords, given.coords, strict=False):
         if ours is not None and its is not None and not np.array_equal(ours, its):
             raise FileError(
-                f"the mask {path} must have the labels of the data in mode {name!r}, in the same "
+                f"{path} must have the labels of the data in mode {name!r}, in the same "
                 "order, got other ones; reorder it like the data"
             )
 
 
-def _mask_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Shapes that a mask may have, each with that in which it spreads over the data.
+def _observed_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Shapes that ``observed`` may have, each with the one that broadcasts to the data.
 
-    A mask of a picture may leave out the colours, the frames, or both.
+    For images the channels, the frames, or both may be left out.
     """
     shapes = {data.shape: data.shape}
     for frames in {0, int(data.dims[0] == "frame")}:

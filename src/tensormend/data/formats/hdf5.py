@@ -27,8 +27,8 @@ from tensormend.data.formats.base import (
     check_chunks,
     choose_tensor,
     describe,
-    find_mask,
-    match_mask,
+    find_observed,
+    match_observed,
     portable,
     reading,
     require,
@@ -122,7 +122,7 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
             dims=names,
             coords=labels,
             name="" if name == "data" else name,
-            attrs=plain(attributes, leave_out=(*FILLS, "mask")),
+            attrs=plain(attributes, leave_out=(*FILLS, "observed")),
         )
 
 
@@ -205,17 +205,17 @@ def _find_known(
     attributes: Mapping[str, Any],
     limit: float | None,
 ) -> Array | None:
-    """Tell what is known, by fill values and by a mask that is named or stands beside."""
+    """Tell what is observed, by fill values and by another dataset, named or beside."""
     known = find_fills(values, attributes)
-    word = _as_word(attributes.get("mask")) or None
-    place = find_mask(path, found, name, word, "dataset")
+    word = _as_word(attributes.get("observed")) or None
+    place = find_observed(path, found, name, word, "dataset")
     if place is None:
         return known
-    what = f"the mask {place!r} of {path}"
+    what = f"the dataset {place!r} of {path}"
     if not _is_tensor(found[place]):
         raise FileError(f"{what} must be numbers, got {describe(found[place])}")
-    mask = match_mask(read_numbers(path, place, found[place], limit), values.shape, what)
-    return mask if known is None else known & mask
+    observed = match_observed(read_numbers(path, place, found[place], limit), values.shape, what)
+    return observed if known is None else known & observed
 
 
 def _read_modes(

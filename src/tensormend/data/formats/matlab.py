@@ -22,7 +22,7 @@ MAX_VARIABLE = 2**31 - 1  # bytes of a variable in version 5
 
 
 def read_mat(path: Path, options: Options) -> TensorData:
-    """Read a variable, with ``mask``, ``names`` and ``labels_0`` that stand beside it.
+    """Read a variable, with ``observed``, ``dims`` and ``coords_0`` that stand beside it.
 
     The stored entries of a sparse matrix are the known ones.
     """

@@ -69,7 +69,7 @@ def is_beside(key: str, name: str, kind: str) -> bool:
     """Tell whether a variable says something about another one."""
     if key in (name, "indices", "shape") or kind not in (*SIZES, "char"):
         return False
-    return is_reserved(key) or key == f"{name}_mask"
+    return is_reserved(key) or key == f"{name}_observed"
 
 
 def clean(array: Any) -> Array:

@@ -18,7 +18,7 @@ from tensormend.data.formats.base import (
     check_chunks,
     choose_tensor,
     is_numeric,
-    match_mask,
+    match_observed,
     portable,
     require,
 )
@@ -50,7 +50,7 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
             options.memory_limit,
             f"the variable {name!r} of {path}",
         )
-        known = _read_mask(path, dataset, name)
+        known = _read_observed(path, dataset, name)
         values = np.asarray(variable.values)
         rest, left = _load_rest(dataset, name, options.memory_limit)
     if left:
@@ -67,7 +67,7 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
         dims=dims,
         coords=labels,
         name=name,
-        attrs=plain(variable.attrs, leave_out=["mask"]),
+        attrs=plain(variable.attrs, leave_out=["observed"]),
         encoding={"netcdf": rest, "labels": labels},
     )
 
@@ -121,26 +121,26 @@ def _opened(xr: Any, path: Path, engine: str, group: str) -> Iterator[Any]:
 
 def _choose(path: Path, dataset: Any, wanted: str | None) -> str:
     found = {str(name): dataset[name] for name in dataset.variables}
-    masks = {str(part.attrs.get("mask", "")) for part in found.values()}
+    companions = {str(part.attrs.get("observed", "")) for part in found.values()}
     return choose_tensor(
         path,
         found,
         wanted,
         "variable",
         is_tensor=lambda part: part.name in dataset.data_vars and is_numeric(part),
-        masks=masks,
+        companions=companions,
     )
 
 
-def _read_mask(path: Path, dataset: Any, name: str) -> Array | None:
-    """Read the variable that the attribute ``mask`` names."""
-    given = dataset[name].attrs.get("mask")
+def _read_observed(path: Path, dataset: Any, name: str) -> Array | None:
+    """Read the variable that the attribute ``observed`` names."""
+    given = dataset[name].attrs.get("observed")
     if given is None:
         return None
     if given not in dataset.variables:
-        raise FileError(f"the variable {name!r} of {path} names the mask {given!r}, not there")
-    mask = np.asarray(dataset[given].values)
-    return match_mask(mask, dataset[name].shape, f"the mask {given!r} of {path}")
+        raise FileError(f"the variable {name!r} of {path} names {given!r} as observed, not there")
+    observed = np.asarray(dataset[given].values)
+    return match_observed(observed, dataset[name].shape, f"the variable {given!r} of {path}")
 
 
 def _load_rest(dataset: Any, name: str, limit: float | None) -> tuple[Any, str]:

@@ -31,7 +31,7 @@ def write_npy(path: Path, data: TensorData) -> None:
 
 
 def read_npz(path: Path, options: Options) -> TensorData:
-    """Read an array of a ``.npz`` file, with the mask, names and labels that stand beside it."""
+    """Read an array of a ``.npz`` file, with what is observed, dims and coords beside it."""
     with zipfile.ZipFile(path) as archive:
         sizes = _list_members(path, archive)
         candidates = {name: _read_shape(path, archive, name) for name in list_candidates(sizes)}
@@ -44,7 +44,7 @@ def read_npz(path: Path, options: Options) -> TensorData:
 
 
 def _is_beside(key: str, name: str) -> bool:
-    return is_reserved(key) or key == f"{name}_mask"
+    return is_reserved(key) or key == f"{name}_observed"
 
 
 def _list_members(path: Path, archive: zipfile.ZipFile) -> dict[str, int]:

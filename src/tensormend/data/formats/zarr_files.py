@@ -21,8 +21,8 @@ from tensormend.data.formats.base import (
     Options,
     check_chunks,
     choose_tensor,
-    find_mask,
-    match_mask,
+    find_observed,
+    match_observed,
     portable,
     reading,
     require,
@@ -44,7 +44,7 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"  # names of the modes, in version 2 of the form
 
 
 def read_zarr(path: Path, options: Options) -> TensorData:
-    """Read an array of a store, with the coordinates and masks that stand beside it."""
+    """Read an array of a store, with the coordinates and observed entries beside it."""
     zarr = require("zarr", "zarr", "reading a Zarr store")
     if not path.is_dir():
         raise FileError(f"{path} must be a folder, as Zarr stores are, got a file; unpack it")
@@ -68,11 +68,11 @@ def _read_tensor(
         # xarray keeps the fill value of version 2 here, and not as an attribute
         attributes.setdefault("_FillValue", () if array.fill_value is None else array.fill_value)
     known = find_fills(values, attributes)
-    word = attributes.get("mask")
-    mask = find_mask(path, found, name, word if isinstance(word, str) else None)
-    if mask is not None:
-        what = f"the mask {mask!r} of {path}"
-        shown = match_mask(_read_array(path, mask, found[mask], limit), values.shape, what)
+    word = attributes.get("observed")
+    place = find_observed(path, found, name, word if isinstance(word, str) else None)
+    if place is not None:
+        what = f"the array {place!r} of {path}"
+        shown = match_observed(_read_array(path, place, found[place], limit), values.shape, what)
         known = shown if known is None else known & shown
     given = getattr(array.metadata, "dimension_names", None) or attributes.get(DIMENSIONS)
     order = values.ndim
@@ -92,7 +92,7 @@ def _read_tensor(
         coords=tuple(labels),
         name="" if name == "data" else name,
         attrs=plain(
-            attributes, leave_out=(*FILLS, DIMENSIONS, "mask", "scale_factor", "add_offset")
+            attributes, leave_out=(*FILLS, DIMENSIONS, "observed", "scale_factor", "add_offset")
         ),
         encoding={"zarr": array.metadata.zarr_format},
     )
