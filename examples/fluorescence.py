@@ -2,9 +2,9 @@
 
 Catecholamines in mixtures are excited at several wavelengths, and their emission is followed over
 time: a tensor with four modes, which by the physics is close to low rank. Half of the time courses
-are hidden whole. One can leave the model to `complete`, or give a rank, as chemists do, who expect
-a few fluorophores. A rank too high does worse, though it fits what was seen better: the surplus
-hides in the holes. Without a tensor one would draw lines between the wavelengths of excitation.
+are hidden. The model can be left to `complete`, or a rank can be given, as chemists do, who expect
+a few fluorophores. A rank that is too high fits the observed entries better and the missing entries
+worse. The baseline is linear interpolation between the wavelengths of excitation.
 
 Data: R. P. H. Nikolajsen, K. S. Booksh, Å. M. Hansen, R. Bro (2003), Analytica Chimica Acta 475,
 137-150, by way of TensorLy 0.10.0: 64 samples x 12 emissions x 10 excitations x 60 times.
@@ -26,7 +26,7 @@ RANKS = (3, 6)
 
 
 def load_fluorescence() -> Array:
-    """Read sample x emission x excitation x time; real gaps are NaN."""
+    """Read sample x emission x excitation x time; entries that were not measured are NaN."""
     values = np.load(find_file("tensorly", "Kinetic.npy")).astype(float)
     return np.where(np.load(find_file("tensorly", "Kinetic_missing.npy")), np.nan, values)
 
@@ -49,7 +49,7 @@ def main(options: Options) -> None:
 
     sample, time = truth.shape[0] // 2, truth.shape[3] // 3
     gone = np.isnan(data[sample]).all(axis=-1) & ~np.isnan(truth[sample]).any(axis=-1)
-    places = sorted(np.argwhere(gone), key=lambda place: -truth[sample, *place].max())[:12:4]
+    pairs = sorted(np.argwhere(gone), key=lambda pair: -truth[sample, *pair].max())[:12:4]
     with use_style():
         figure = new_figure((9, 2.8))
         *images, courses = figure.subplots(1, 4, width_ratios=(1, 1, 1, 2))
@@ -60,10 +60,10 @@ def main(options: Options) -> None:
             axis.set_facecolor("0.8")
             axis.grid(visible=False)
         images[0].set_ylabel("emission")
-        for line, (i, j) in zip(LINES, places, strict=False):
+        for line, (i, j) in zip(LINES, pairs, strict=False):
             courses.plot(truth[sample, i, j], color=line["color"], alpha=0.35, linewidth=5)
             courses.plot(result.data[sample, i, j], color=line["color"])
-        courses.set(title="hidden courses: truth (wide), filled in", xlabel="time")
+        courses.set(title="hidden courses: truth (wide), completed", xlabel="time")
         save_picture(figure, options)
 
 

@@ -1,7 +1,7 @@
-"""What the examples share: options, files inside of packages, plain baselines, a table.
+"""Functions of all examples: options, files of packages, baselines, a table of errors.
 
-An example loads a real tensor, hides a part of it, fills it again with `tensormend.complete` and
-with what one would do otherwise, and compares both with what was hidden.
+An example loads a real tensor, hides a part of it, completes it by `tensormend.complete` and by a
+simple baseline, and compares both with the hidden entries.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ class Options:
 
     Attributes
     ----------
-    small : take a small part of the data, to try it out in seconds
-    picture : the file to draw to
-    data : folder of data that come with no package
+    small : bool
+        Whether to take a small part of the data, which takes seconds.
+    picture : Path
+        The file of the picture.
+    data : Path or None
+        Folder of data that are in no package.
     """
 
     small: bool
@@ -53,16 +56,19 @@ class Options:
 
 
 def run_example(main: Callable[[Options], None], script: str, *, data: bool = False) -> None:
-    """Read the options from the command line and run; what is missing is said in one line.
+    """Read the options from the command line and run; an error is printed as one line.
 
     Parameters
     ----------
-    main : the example
-    script : its ``__file__``, whose docstring is the help and whose name is that of the picture
-    data : whether the example reads a folder, which ``--data`` names
+    main : callable
+        The example.
+    script : str
+        Its ``__file__``, whose name is that of the picture.
+    data : bool, default=False
+        Whether the example reads a folder, which ``--data`` names.
     """
     parser = argparse.ArgumentParser(description=(main.__doc__ or "").strip())
-    parser.add_argument("--small", action="store_true", help="a small part, to try it out")
+    parser.add_argument("--small", action="store_true", help="take a small part of the data")
     parser.add_argument(
         "--out", type=Path, default=Path("examples-output"), help="folder of the picture"
     )
@@ -92,7 +98,7 @@ def find_file(package: str, name: str) -> Path:
 
 
 def load_array(options: Options, name: str) -> Array:
-    """Load an array that comes with no package from the folder of the data."""
+    """Load an array that is in no package from the folder of the data."""
     folder = options.data or Path(os.environ.get("TENSORMEND_DATA", "."))
     if not (folder / name).is_file():
         raise InputError(
@@ -104,7 +110,7 @@ def load_array(options: Options, name: str) -> Array:
 
 
 def fibre_mean(data: Array, mode: int) -> Array:
-    """Fill holes with the mean of what is known along a mode, or of all where nothing is.
+    """Fill missing entries with the mean along a mode, or of all entries where none is known.
 
     >>> fibre_mean(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]]), 1)
     array([[1., 2., 3.],
@@ -118,33 +124,33 @@ def fibre_mean(data: Array, mode: int) -> Array:
 
 
 def interpolate(data: Array, mode: int) -> Array:
-    """Fill holes on straight lines along a mode; where nothing is known, with the mean of all.
+    """Interpolate linearly along a mode; where no entry is known, take the mean of all.
 
     >>> interpolate(np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, np.nan, np.nan, np.nan]]), 1)
     array([[1., 2., 3., 3.],
            [2., 2., 2., 2.]])
     """
-    places = np.arange(data.shape[mode])
+    positions = np.arange(data.shape[mode])
     overall = float(np.nanmean(data))
 
     def fill(fibre: Array) -> Array:
         known = ~np.isnan(fibre)
         if not known.any():
             return np.full_like(fibre, overall)
-        return np.interp(places, places[known], fibre[known])
+        return np.interp(positions, positions[known], fibre[known])
 
     return np.apply_along_axis(fill, mode, data)
 
 
 def rmse(filled: Array, truth: Array, scored: Array) -> float:
-    """Root of the mean square error over the scored entries."""
+    """Return the root mean square error over the scored entries."""
     return math.sqrt(np.mean((filled - truth)[scored] ** 2))
 
 
 def print_scores(
     what: str, truth: Array, scored: Array, filled: dict[str, Array], result: tm.Completion
 ) -> None:
-    """Print the errors on the hidden entries, the error that was expected, and the verdict."""
+    """Print the errors on the hidden entries, the expected error, and the verdict."""
     shape = " x ".join(map(str, truth.shape))
     print(f"{what}, {shape}; {scored.sum()} hidden entries are scored")
     print(f"{'':<28}{'RMSE':>10}")

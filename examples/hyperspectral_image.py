@@ -1,8 +1,8 @@
 """Repair the dead lines of a hyperspectral image.
 
-A push-broom sensor with dead elements loses whole image columns, other ones in every band. Here
-half of the columns of each band are hidden. Drawing straight lines to the next living column is
-what one would do in a single image; completion also knows the other bands.
+A push-broom sensor with dead elements loses whole image columns, different ones in every band. Here
+half of the columns of each band are hidden. The baseline is linear interpolation between columns,
+as for a single image; completion uses the other bands too.
 
 Data: Indian Pines (AVIRIS), a crop of 64 x 64 pixels and 65 bands that comes with tensormend.
 M. F. Baumgardner, L. L. Biehl, D. A. Landgrebe (2015), doi:10.4231/R7RX991C. Licence: CC BY 3.0.

@@ -1,7 +1,7 @@
-"""Fill a magnetic resonance volume of which 70% of the voxels were never measured.
+"""Complete a magnetic resonance volume from 30% of its voxels.
 
-Interpolation between neighbours, from back to front, where it does best, is what one would do
-without a model.
+The baseline is linear interpolation between neighbours, from back to front, the direction in which
+it is most accurate.
 
 Data: the T1 template ICBM 152 (2009a, symmetric) of V. Fonov et al. (2011), NeuroImage 54,
 313-327, from the package nilearn 0.14.1; its middle, 96 x 112 x 48 voxels of 1 x 1 x 2 mm.

@@ -1,9 +1,9 @@
-"""Fill the sea-surface temperature where clouds and gaps between passes left no measurement.
+"""Fill in sea-surface temperatures where clouds and gaps between passes left none.
 
-Nine measurements in ten are hidden at random. Along a parallel one would draw straight lines, which
-do better than lines between months; completion also uses the other latitudes and months. An
-`xarray.DataArray` goes in and comes back, with its coordinates. Land is unknown throughout;
-`complete` fills it too, so it is masked again.
+Nine measurements in ten are hidden at random. The baseline is linear interpolation along parallels,
+which is more accurate than between months; completion uses the other latitudes and months too. An
+`xarray.DataArray` is passed, and a DataArray with the same coordinates returned. Land is missing
+throughout; `complete` fills it in too, so it is masked again.
 
 Data: monthly OSTIA analyses of the tropics, 54 months x 18 latitudes x 432 longitudes, the file
 ostia_monthly.nc of the package iris-sample-data 2.5.2, made by the Met Office.

