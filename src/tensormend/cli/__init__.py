@@ -1,7 +1,7 @@
-"""The command line of tensormend: parse, call, write, exit.
+"""The command line of tensormend: one file for each command.
 
-It stands beside the library, not inside it, so that its help does not import the library: nothing
-here imports `tensormend` before a command runs.
+Modules of the library that need NumPy are imported inside functions, when a command runs, so that
+help and shell completion answer at once.
 """
 
 from tensormend.cli.app import main

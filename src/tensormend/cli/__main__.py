@@ -1,4 +1,4 @@
-"""``python -m tensormend.cli``, where the ``tensormend`` script is not on the path."""
+"""``python -m tensormend.cli``, for use where the ``tensormend`` script is not on the path."""
 
 import sys
 

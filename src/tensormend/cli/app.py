@@ -25,15 +25,15 @@ EXAMPLES = (
     "tensormend complete speeds.npy -o filled.npy",
 )
 COMMANDS: dict[str, tuple[Callable[..., None], tuple[str, ...], str]] = {
-    "complete": (complete.complete, complete.EXAMPLES, "Your data"),
-    "inspect": (inspect.inspect, inspect.EXAMPLES, "Your data"),
-    "formats": (formats.formats, formats.EXAMPLES, "Your data"),
-    "simulate": (simulate.simulate, simulate.EXAMPLES, "Try it"),
-    "demo": (demo.demo, demo.EXAMPLES, "Try it"),
-    "bench": (bench.bench, bench.EXAMPLES, "Check it"),
-    "reproduce": (reproduce.reproduce, reproduce.EXAMPLES, "Check it"),
+    "complete": (complete.complete, complete.EXAMPLES, "Completion"),
+    "inspect": (inspect.inspect, inspect.EXAMPLES, "Completion"),
+    "formats": (formats.formats, formats.EXAMPLES, "Completion"),
+    "simulate": (simulate.simulate, simulate.EXAMPLES, "Example data"),
+    "demo": (demo.demo, demo.EXAMPLES, "Example data"),
+    "bench": (bench.bench, bench.EXAMPLES, "Benchmarks"),
+    "reproduce": (reproduce.reproduce, reproduce.EXAMPLES, "Benchmarks"),
 }
-"""Every command by name: its function, the examples in its help, the group it is listed in."""
+"""Commands by name: function, examples shown in the help, group in the list of commands."""
 
 OPTIONS = {
     **{
@@ -49,7 +49,7 @@ USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # their common bas
 
 
 class _Command(TyperCommand):
-    """A command whose help ends in examples, laid out as they are."""
+    """A command whose help ends with examples."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _hide_types(super().get_params(ctx))
@@ -60,7 +60,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """The commands together, whose help has the exit codes too."""
+    """The group of all commands, whose help ends with examples and the exit codes."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _hide_types(super().get_params(ctx))
@@ -71,7 +71,7 @@ class _Group(TyperGroup):
 
 
 def _hide_types(parameters: list[Any]) -> list[Any]:
-    """Leave nothing in the help where the type of a flag would stand."""
+    """Show no type of flags in the help."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = get_command(app)
     try:
         code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
-        put("")  # what is still to be written to stdout
+        put("")  # flush stdout, and notice if that fails
     except USAGE_ERRORS as error:
         program = " ".join(["tensormend", *(word for word in arguments[:1] if word in COMMANDS)])
         say(f"{' '.join(error.format_message().split())} (see {program} --help)")

@@ -1,4 +1,4 @@
-"""``tensormend bench``: time our methods beside their peers."""
+"""``tensormend bench``: compare the run time of our methods with other packages."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def bench(
         typer.Option(metavar="FILE", help="Run nothing; write the page from these records."),
     ] = None,
 ) -> None:
-    """Time our methods beside their peers, and the kernels beside a plain read.
+    """Compare run times with other packages, and of the kernels with a read of memory.
 
-    Runs our methods, dense NumPy versions of the paper's and the peers that are installed on the
-    same problems, in turns; writes records, a page and pictures.
+    Runs our methods, dense NumPy versions of those of the paper, and other packages that are
+    installed, alternating, on the same problems; writes records, a page and figures.
     """
     from tensormend.errors import InputError
     from tensormend.plotting import require_matplotlib
@@ -93,7 +93,7 @@ def bench(
     from tensormend.research.bench.suite import run_suite
     from tensormend.research.bench.turns import Benchmark
 
-    require_matplotlib()  # before the work, not after it
+    require_matplotlib()  # fail early
     repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
     if repeats < 1:
         raise InputError(f"--repeats must be 1 or more, got {repeats}")

@@ -1,4 +1,4 @@
-"""``tensormend complete``: fill the holes of a file."""
+"""``tensormend complete``: estimate the missing entries of a file."""
 
 from __future__ import annotations
 
@@ -53,12 +53,20 @@ def complete(
     seed: o.Seed = 0,
     fail_if_unreliable: o.FailIfUnreliable = False,
 ) -> None:
-    """Fill the holes of a tensor, and say how far to trust what is filled in.
+    """Estimate the missing entries of a tensor, and assess the result.
 
-    Some known entries are held out, models are tried on them, the best is fitted to all entries,
-    and the error on what was held out is told beside that of plain means. Progress goes to stderr.
-    Ctrl-C ends a run early: the best result so far is written, and a checkpoint stays.
+    By default some observed entries are held out, models are compared on them, and the best is
+    fitted to all observed entries. The summary has the error on held-out entries and, for
+    comparison, that of means. Progress goes to stderr. Ctrl-C stops the run; the best result so
+    far is written, and the checkpoint is kept.
     """
+    if fail_if_unreliable and rank != "auto" and validation_fraction is None:
+        from tensormend.errors import InputError
+
+        raise InputError(
+            "--fail-if-unreliable needs held-out entries to assess the result, got a rank without "
+            "--validation-fraction; add --validation-fraction 0.1"
+        )
     where = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
     settings = given(
         model=model,
@@ -78,6 +86,6 @@ def complete(
     )
     outputs = Outputs(out, save_model, report, replace_observed, force)
     run = Run(source, where, rank, settings, outputs, checkpoint)
-    outcome = run.fill(resume=resume, quiet=quiet)
-    outcome.tell(json=json, quiet=quiet)
+    outcome = run.execute(resume=resume, quiet=quiet)
+    outcome.report(json=json, quiet=quiet)
     raise typer.Exit(outcome.exit_code(fail_if_unreliable=fail_if_unreliable))

@@ -1,4 +1,4 @@
-"""``tensormend demo``: hide most of a real image, recover it, and draw both."""
+"""``tensormend demo``: hide most of an image, recover it, and draw both."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EXAMPLES = (
     "tensormend demo --rank 4",
     "tensormend demo --ratio 0.1 --seed 1 --out tenth --rank 3",
 )
-DEAD = 0.1  # share of the image columns lost in each band
+DEAD = 0.1  # fraction of the image columns missing in each band
 CODE = """\
 import tensormend as tm
 
-data = tm.load("indian-pines.nc")  # the image with its holes, beside this page
+data = tm.load("indian-pines.nc")  # the image with missing entries, in the folder of this page
 result = tm.complete(data, rng=0)
 tm.save("filled.nc", result.data)
 """
@@ -47,17 +47,17 @@ def demo(
     ] = 0.2,
     seed: o.Seed = 0,
 ) -> None:
-    """Hide most of a real hyperspectral image, recover it from the rest, and draw both.
+    """Hide most of a hyperspectral image, recover it from the rest, and draw both.
 
-    The error on the hidden entries is printed beside that of plain means. A report about the run
-    and files of the image with its holes, to try complete on, are written beside the picture.
+    Prints the error on the hidden entries and, for comparison, that of band means. Writes a
+    picture, a report, and the image with missing entries in several formats, as input for complete.
     """
     import numpy as np
 
     import tensormend as tm
     from tensormend.plotting import require_matplotlib, save_completion
 
-    require_matplotlib()  # before the work, not after it
+    require_matplotlib()  # fail early
     folder = make_folder(out)
     pines = tm.datasets.load_indian_pines()
     observed = _choose_observed(pines.cube.shape, ratio, seed)
@@ -90,7 +90,7 @@ def demo(
 
 
 def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
-    """Write the image with its holes in several formats, and tell of each."""
+    """Write the image with missing entries in several formats; yield a line for each."""
     import numpy as np
 
     import tensormend as tm
@@ -108,13 +108,13 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
         try:
             tm.save(path, content, overwrite=True)
         except MissingDependencyError as error:
-            yield f"not made   {path}: {error}\n"
+            yield f"skipped    {path}: {error}\n"
         else:
-            yield f"with holes {path}\n"
+            yield f"data       {path}\n"
 
 
 def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
-    """Sample entries at random, then lose whole image columns, other ones in each band."""
+    """Sample entries at random, then drop whole image columns, different ones in each band."""
     import numpy as np
 
     from tensormend.errors import InputError
@@ -125,7 +125,7 @@ def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
     observed = rng.random(shape) < ratio
     observed &= rng.random(shape[1:]) >= DEAD
     if not observed.any(axis=(0, 1)).all():
-        raise InputError(f"--ratio {ratio} leaves a band without any entry; raise it")
+        raise InputError(f"--ratio {ratio} leaves a band without any entry; use a larger one")
     return observed
 
 
@@ -144,7 +144,7 @@ def _describe(cube: Array, observed: Array, means: Array, result: Completion) ->
         "Indian Pines hyperspectral image, rows x columns x bands",
         "",
         f"shape      {format_shape(cube.shape)}",
-        f"observed   {seen}; in each band about one column in ten is lost whole",
+        f"observed   {seen}; in each band about one column in ten is missing",
         f"model      {what[0]}",
         *(f"           {line}" for line in what[1:]),
         f"seconds    {result.seconds:.2f}",

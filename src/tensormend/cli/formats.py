@@ -1,4 +1,4 @@
-"""``tensormend formats``: which files can be read and written."""
+"""``tensormend formats``: the file formats."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EXAMPLES = ("tensormend formats",)
 
 
 def formats() -> None:
-    """List the formats of files, and what to install for those that need it."""
+    """List the file formats, and what to install for those that need it."""
     from tensormend.data.formats import FORMATS
 
-    rows = [("FORMAT", "NAMES END IN", "NEEDS")]
+    rows = [("FORMAT", "SUFFIXES", "REQUIRES")]
     for form in FORMATS:
         need = "" if form.extra is None else f"pip install 'tensormend[{form.extra}]'"
         rows.append((form.name, " ".join(form.suffixes), need if find_missing(form) else ""))

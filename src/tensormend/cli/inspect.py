@@ -1,4 +1,4 @@
-"""``tensormend inspect``: what is in a file, and what could be recovered."""
+"""``tensormend inspect``: describe a file, and what could be recovered from it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def inspect(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """Show what a file holds, how it is missing, and what could be recovered from it.
+    """Describe a file, its pattern of missing entries, and what could be recovered from it.
 
-    Ranks are tried for a few seconds on held-out entries, which suggests one. The time and memory
-    of a run are estimates.
+    Trial fits of increasing rank, assessed on held-out entries, suggest a rank. Time and memory of
+    a run are estimates.
     """
     check_source(source)
     where = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
@@ -67,7 +67,7 @@ def inspect(
 
 
 def _suggest(source: Path, where: dict[str, Any]) -> str:
-    """Write the command that completes the file."""
+    """Return the command that completes the file."""
     name = str(source)
     words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
     for name, value in where.items():
@@ -92,15 +92,14 @@ def _describe(
     )
     yield "missing", _describe_pattern(found)
     for k, mode in enumerate(found.modes):
-        text = (
-            f"{count(mode.size, 'slice')}, {100 * mode.least:.3g} to {100 * mode.most:.3g}% known"
-        )
+        least, most = 100 * mode.least, 100 * mode.most
+        text = f"{count(mode.size, 'slice')}, {least:.3g} to {most:.3g}% observed"
         if mode.n_unseen_fibres:
-            text += f", {count(mode.n_unseen_fibres, 'fibre')} without data"
+            text += f", {count(mode.n_unseen_fibres, 'fibre')} without observed entries"
         yield (f"mode {k}", text if mode.name == f"mode {k}" else f"{mode.name}: {text}")
         if mode.n_unseen:
             slices = count(mode.size, "slice")
-            yield "", f"nothing is known at {mode.unseen} ({mode.n_unseen} of {slices})"
+            yield "", f"no observed entry at {mode.unseen} ({mode.n_unseen} of {slices})"
     yield from _describe_ranks(found)
     if command is None:
         yield "complete", "nothing is missing; if some values mark missing entries, name them with"
@@ -114,47 +113,46 @@ def _describe(
 
 
 def _describe_time(found: Inspection) -> str:
-    """Say between what times a run should end, by an estimate for every fold."""
+    """Describe the range of the run time, from the estimate for each fold."""
     least, most = (factor * found.n_folds * found.cost.seconds for factor in UNSURE)
     if most < 1:
-        return "very roughly, under a second"
+        return "roughly under a second"
     first = "under a second" if least < 1 else format_seconds(least)
-    return f"very roughly, {first} to {format_seconds(most)}"
+    return f"roughly {first} to {format_seconds(most)}"
 
 
 def _describe_pattern(found: Inspection) -> str:
     if found.n_observed == math.prod(found.shape):
-        return "nothing"
+        return "none"
     pattern = found.pattern
     if pattern.mode is None:
-        return "single entries, as far as one can see"
+        return "single entries, no pattern found"
     name = found.modes[pattern.mode].name
     return f"whole fibres along {name}, which hold {pattern.share:.0%} of the holes"
 
 
 def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
-    """Say what could be recovered, and by which trials a rank is suggested."""
+    """Describe which ranks could be recovered, and the trial fits that suggest one."""
     if not found.ranks:
-        yield "recoverable", "nothing by rank: fewer than two entries per unknown even at rank 1"
+        yield "recoverable", "no rank: fewer than two entries per degree of freedom even at rank 1"
         return
     largest = found.ranks[-1]
     yield (
         "recoverable",
         (
             f"ranks up to about {_join(largest.rank)}, which leaves {largest.entries_each:.2g} "
-            "entries per unknown; two are the least for a plain fit"
+            "entries per degree of freedom; a fit needs at least two"
         ),
     )
     tried = [trial for trial in found.ranks if not math.isnan(trial.error)]
     if found.best_rank is None or not tried:
-        yield "rank", "none was tried; auto chooses"
+        yield "rank", "no trial fits; rank auto selects the model"
         return
     best = found.best_rank
     yield (
         "rank",
-        f"{_join(best.rank)} erred by {100 * best.error:.3g}% of the size of the values on a tenth "
-        "of the entries, held out, and no larger one by clearly less; tried in "
-        f"{format_seconds(found.seconds)}:",
+        f"{_join(best.rank)}: its relative error on held-out entries is {100 * best.error:.3g}%, "
+        f"and no larger rank is clearly better; trial fits in {format_seconds(found.seconds)}:",
     )
     yield "", "; ".join(f"{_join(trial.rank)}: {100 * trial.error:.3g}%" for trial in tried)
 

@@ -1,4 +1,4 @@
-"""The files of a run: checked before any work, written whole, never over others unasked."""
+"""The output files of a run: checked before the run, written after it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["Outputs", "check_format", "check_output", "check_source", "find_missing", "make_folder"]
 
 FOLDER = ".zarr"  # the one format whose files are folders
-SMALL = 100_000  # entries that are written at once to try a format
-EDGE = 8  # places that are kept of a mode where there are more, or one more: sizes stay odd or even
+SMALL = 100_000  # entries up to which a format is tried with the full shape
+EDGE = 8  # indices kept of a longer mode, or one more, so that odd and even sizes stay so
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where to write what.
+    """The files to write.
 
     Attributes
     ----------
-    data : the completed data
-    model : the Tucker model, an ``.npz`` file
-    report : the page, an ``.html`` file
-    replace_observed : write fitted values at all entries, also where values are observed
-    force : take the place of files that are there
+    data : Path or None
+        The completed data.
+    model : Path or None
+        The model, an ``.npz`` file.
+    report : Path or None
+        The report, an ``.html`` file.
+    replace_observed : bool
+        Write fitted values at all entries, also at observed ones.
+    force : bool
+        Overwrite existing files.
     """
 
     data: Path | None
@@ -42,17 +47,17 @@ class Outputs:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """What will be written, by kind."""
+        """The files to write, by kind."""
         named = {"data": self.data, "model": self.model, "report": self.report}
         return {kind: path for kind, path in named.items() if path is not None}
 
     def check(self, *sources: Path | None) -> None:
-        """Refuse what could not be written in the end, or would replace what is read."""
+        """Refuse files that cannot be written, or that are read."""
         from tensormend.errors import InputError
 
         if not self.paths:
             raise InputError(
-                "there must be something to write, got none of -o, --save-model and --report; "
+                "an output file is required, got none of -o, --save-model and --report; "
                 "for example -o filled.npy"
             )
         if len({path.resolve() for path in self.paths.values()}) < len(self.paths):
@@ -74,7 +79,7 @@ class Outputs:
             check_output(path, force=self.force)
 
     def check_size(self, data: TensorData, limit: float | None) -> None:
-        """Refuse to complete what would be too large to write out."""
+        """Refuse a tensor too large to write out."""
         import math
 
         import tensormend as tm
@@ -90,7 +95,7 @@ class Outputs:
             )
 
     def check_content(self, data: TensorData, source: Path) -> None:
-        """Refuse to fill what is whole, and what the format of the output could not hold."""
+        """Refuse data without missing entries, and data that the format cannot hold."""
         import math
 
         from tensormend.errors import InputError
@@ -106,7 +111,7 @@ class Outputs:
         _try_format(self.data, data)
 
     def write(self, result: Completion, *, limit: float | None, source: str, code: str) -> None:
-        """Write all of them, the completed data first."""
+        """Write the files, the completed data first."""
         import tensormend as tm
 
         if self.data is not None:
@@ -127,7 +132,7 @@ class Outputs:
 
 
 def _try_format(path: Path, data: TensorData) -> None:
-    """Write data of the same kind, in their size or smaller, to a file that does not stay."""
+    """Write a sample of the data to a temporary file, to test whether the format can hold it."""
     import math
     import tempfile
 
@@ -158,18 +163,18 @@ def _try_format(path: Path, data: TensorData) -> None:
             tm.save(trial, sample)
         except tm.errors.InputError as error:
             raise tm.errors.InputError(str(error).replace(str(trial), str(path))) from error
-        except OSError:  # no room for a trial, which is no reason to end the run
+        except OSError:  # no space for the temporary file: not a reason to refuse the run
             return
 
 
 def check_source(path: Path) -> None:
-    """Check that there is a file to read, of a format that can be read here."""
+    """Check that a file exists and that its format can be read."""
     from tensormend.errors import InputError
 
     if not path.exists():
         raise InputError(f"{path} must be a file that exists; check the name")
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path} must be a file that may be read; check its permissions")
+        raise InputError(f"{path} must be a readable file; check its permissions")
     check_format(path)
 
 
@@ -188,7 +193,7 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 def check_format(path: Path) -> None:
-    """Check that there is a format of that name, and that what it needs is installed."""
+    """Check that the suffix names a format, and that the packages it needs are installed."""
     from tensormend.data.formats import find_format
     from tensormend.errors import MissingDependencyError
 
@@ -202,7 +207,7 @@ def check_format(path: Path) -> None:
 
 
 def find_missing(form: Format) -> list[str]:
-    """Name the packages that the extra of a format asks for and that are not there."""
+    """Return the packages of the extra of a format that are not installed."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     missing = []
@@ -218,7 +223,7 @@ def find_missing(form: Format) -> list[str]:
 
 
 def make_folder(folder: Path) -> Path:
-    """Make the folder that a command writes to."""
+    """Create the folder that a command writes to."""
     from tensormend.errors import InputError
 
     try:

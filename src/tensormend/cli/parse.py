@@ -1,4 +1,4 @@
-"""What options may look like: ranks, lists, times, amounts of memory, bounds."""
+"""Parsers of option values: ranks, lists, times, amounts of memory, bounds."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def parse_bytes(text: str) -> float:
 
 
 def _measure(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a positive number with a unit, or nothing if it is something else."""
+    """Return a positive number with a unit, or None for any other text."""
     found = re.fullmatch(r"([0-9.]+) *([a-zA-Z]*)", text.strip())
     if found is None or found[2] not in units:
         return None

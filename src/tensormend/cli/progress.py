@@ -1,4 +1,4 @@
-"""How a run is followed: a bar on a terminal, a line now and then in a log, or nothing."""
+"""Progress of a run: a bar on a terminal, a line every few seconds in a log, or nothing."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ __all__ = ["View", "follow", "seconds_left"]
 
 LINE_SECONDS = 5.0  # between two lines of a log
 BAR = 12  # columns of the bar
-BESIDE = 2 + len("balance") + 1 + BAR + 1  # columns of what stands before the numbers
-BAR_SECONDS = 0.05  # between two looks of the bar
-ECHO = 3  # columns left free for the ^C that a terminal shows, which else moves the bar on a line
-SOONEST, LEAST_SHARE = 1.0, 0.02  # seconds and share of the work from which on the rest can be told
+BESIDE = 2 + len("balance") + 1 + BAR + 1  # columns before the numbers
+BAR_SECONDS = 0.05  # between two updates of the bar
+ECHO = 3  # columns left free for the ^C that a terminal prints, which would wrap the line
+MIN_SECONDS, MIN_FRACTION = 1.0, 0.02  # time and fraction of the work before time left is shown
 
 
 class View(Protocol):
-    """Shows moments of a run, and notes between them."""
+    """Shows the progress of a run, and notes."""
 
     def begin(self, stage: str) -> None:
-        """Say what is done before and after the iterations."""
+        """Show a stage without iterations."""
 
     def show(self, moment: CompletionProgress) -> None:
-        """Show where a run is."""
+        """Show the progress of the iterations."""
 
     def note(self, text: str) -> None:
-        """Show a sentence."""
+        """Show a note."""
 
 
 @contextmanager
 def follow(*, quiet: bool, limit: float | None = None) -> Iterator[View]:
-    """Follow a run on stderr, as it suits what stderr is."""
+    """Show the progress of a run on stderr, in the way that suits it."""
     if quiet:
         yield _Nothing()
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and _has_signs(sys.stderr):
@@ -54,7 +54,7 @@ def follow(*, quiet: bool, limit: float | None = None) -> Iterator[View]:
 
 
 def _has_signs(stream: TextIO) -> bool:
-    """Tell whether a stream can show what a bar is made of."""
+    """Tell whether a stream can encode the characters of the bar."""
     try:
         "━⠋·…".encode(stream.encoding or "ascii")
     except UnicodeEncodeError:
@@ -63,12 +63,12 @@ def _has_signs(stream: TextIO) -> bool:
 
 
 def seconds_left(moment: CompletionProgress, limit: float | None) -> float:
-    """Tell how long a run may still take, from the share of the work that is done; NaN if unknown.
+    """Estimate the time left from the fraction of the work done; NaN if unknown.
 
     A time limit bounds it.
     """
     left = math.nan
-    if moment.seconds >= SOONEST and moment.share >= LEAST_SHARE:
+    if moment.seconds >= MIN_SECONDS and moment.share >= MIN_FRACTION:
         left = moment.seconds * (1 - moment.share) / moment.share
     if limit is None:
         return left
@@ -77,7 +77,7 @@ def seconds_left(moment: CompletionProgress, limit: float | None) -> float:
 
 
 def _describe(moment: CompletionProgress) -> list[str]:
-    """Say what is known of a moment."""
+    """Describe iteration and errors."""
     words = [f"iteration {moment.n_iter}"]
     if math.isfinite(moment.residual):
         words.append(f"residual {moment.residual:.3g}")
@@ -93,7 +93,7 @@ def _describe_time(moment: CompletionProgress, limit: float | None) -> str:
 
 
 def _fit(moment: CompletionProgress, limit: float | None, room: int) -> str:
-    """Say of a moment what there is room for beside the bar."""
+    """Describe the progress in as much detail as fits into a width."""
     left = seconds_left(moment, limit)
     rest = f"{format_seconds(left)} left" if left >= 1 else format_seconds(moment.seconds)
     error = f"residual {moment.residual:.3g}"
@@ -120,7 +120,7 @@ class _Nothing:
 
 
 class _Lines:
-    """A line at the beginning and every few seconds."""
+    """A line at the start and every few seconds."""
 
     def __init__(self, limit: float | None) -> None:
         self._limit = limit
@@ -140,7 +140,7 @@ class _Lines:
 
 
 class _Bar:
-    """A bar that moves, with a line of numbers beside it."""
+    """A progress bar with numbers beside it."""
 
     def __init__(self, progress: Progress, task: TaskID, limit: float | None) -> None:
         self._progress, self._task, self._limit = progress, task, limit

@@ -52,8 +52,8 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper and draw their figures.
 
-    Results are kept as JSON lines, from which the figures are drawn. A run that was interrupted
-    goes on where it stopped.
+    Results are stored as JSON lines, from which the figures are drawn. An interrupted run is
+    continued by the same command.
     """
     from tensormend.plotting import require_matplotlib
     from tensormend.research.experiments.catalogue import EXPERIMENTS
@@ -61,7 +61,7 @@ def reproduce(
     from tensormend.research.figures.reproduction import save_reproduction
     from tensormend.research.runner import load_records, run_experiment
 
-    require_matplotlib()  # before the work, not after it
+    require_matplotlib()  # fail early
     folder = make_folder(out)
     failures: list[str] = []
     for each in EXPERIMENTS if name == "all" else (name,):
@@ -70,7 +70,7 @@ def reproduce(
                 summary = run_experiment(EXPERIMENTS[each], preset, folder, stream=sys.stderr)
             except KeyboardInterrupt:
                 sys.stderr.write("\n")
-                say("stopped; the same command goes on from here")
+                say("interrupted; run the same command again to continue")
                 raise typer.Exit(INTERRUPTED + signal.SIGINT) from None
             failures += summary.failures
             put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")

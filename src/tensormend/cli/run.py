@@ -1,4 +1,4 @@
-"""A run of ``complete``: read, fill, write, and what came of it."""
+"""A run of ``complete``: read, complete, write, and its outcome."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SIGNAL_NAMES = {signal.SIGINT: "Ctrl-C (SIGINT)", signal.SIGTERM: "SIGTERM"}
 
 @dataclass(frozen=True)
 class Run:
-    """What was asked for.
+    """The input, settings and outputs of a run.
 
     Attributes
     ----------
-    source : the file with holes
+    source : the file with missing entries
     where : options of `load`
     rank, settings : of `complete`; ``center`` and ``scale`` as they were typed
-    outputs : files to write
-    checkpoint : folder to keep the run in
+    outputs : the files to write
+    checkpoint : folder of the checkpoint
     """
 
     source: Path
@@ -43,8 +43,8 @@ class Run:
     outputs: Outputs
     checkpoint: Path | None = None
 
-    def fill(self, *, resume: bool, quiet: bool) -> Outcome:
-        """Check everything, read the file, fill its holes, write what was asked for."""
+    def execute(self, *, resume: bool, quiet: bool) -> Outcome:
+        """Check the request, read the file, complete it, write the outputs."""
         check_source(self.source)
         self.outputs.check(self.source, self.where.get("observed"))
         remark = check_checkpoint(self.checkpoint, resume=resume)
@@ -82,7 +82,7 @@ class Run:
                     resume=resume,
                     **settings,
                 )
-                view.begin("judging and writing")
+                view.begin("assessing and writing")
                 self.outputs.write(result, limit=room, source=self.source.name, code=code)
         return Outcome(
             self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
@@ -105,7 +105,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run; ``n_iter`` counts the iterations of all its fits."""
+    """The outcome of a run; ``n_iter`` counts the iterations of all its fits."""
 
     run: Run
     result: Completion
@@ -114,8 +114,8 @@ class Outcome:
     warnings: tuple[str, ...]
     code: str
 
-    def tell(self, *, json: bool, quiet: bool) -> None:
-        """Print a summary or a record, and how to go on with a run that was stopped."""
+    def report(self, *, json: bool, quiet: bool) -> None:
+        """Print a summary or a record, and how to continue a run that was interrupted."""
         run, paths = self.run, self.run.outputs.paths
         stopped = None if self.caught is None else self.caught.name
         if json:
@@ -134,10 +134,11 @@ class Outcome:
         elif not quiet:
             show(describe(self.result, run.source, paths, self.n_iter, stopped))
         if self.caught is not None and not quiet:
-            how = "a run with --checkpoint FOLDER can go on later"
+            how = "a run with --checkpoint FOLDER can be continued"
             if run.checkpoint is not None:
-                how = "the same command with --resume --force goes on from there"
-            say(f"stopped by {SIGNAL_NAMES[self.caught]}; the best result so far is written; {how}")
+                how = "continue with the same command and --resume --force"
+            name = SIGNAL_NAMES[self.caught]
+            say(f"interrupted by {name}; the best result so far is written; {how}")
 
     def exit_code(self, *, fail_if_unreliable: bool) -> int:
         """Return the exit code."""

@@ -1,4 +1,4 @@
-"""What a user asked for, in the terms of the library, and as the code that asks the same of it."""
+"""Settings of a run: those given, their checks, and the equivalent Python code."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def find_mode(mode: str, names: Sequence[str]) -> int:
 
 
 def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
-    """Refuse a folder that cannot be used; say so where a run to resume has not begun yet.
+    """Refuse a folder that cannot be used; return a note if there is nothing to resume.
 
-    A run that was killed before its first checkpoint begins anew, so that a script may always
-    ask to resume.
+    A run that ended before its first checkpoint starts anew, so that a script may always pass
+    ``--resume``.
     """
     from tensormend.core.storage import check_folder
     from tensormend.errors import InputError
 
     if folder is None:
         if resume:
-            raise InputError("--resume needs --checkpoint, the folder to go on from, got none")
+            raise InputError("--resume needs --checkpoint, the folder to continue from, got none")
         return ""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--checkpoint must be a folder, got {folder}, which is a file")
@@ -65,14 +65,14 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
     if not is_empty and not resume:
         raise InputError(
             f"--checkpoint must be a new or empty folder, got {folder}, which holds files; "
-            "--resume to go on from them, or choose another"
+            "use --resume to continue from them, or choose another"
         )
-    return f"there is no checkpoint in {folder} yet; the run begins" if is_empty and resume else ""
+    return f"there is no checkpoint in {folder} yet; starting anew" if is_empty and resume else ""
 
 
 @contextmanager
 def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
-    """Pass the warnings of the package on as sentences, once each, and leave others out."""
+    """Show the warnings of the package as notes, each once, and suppress all others."""
     import warnings
 
     from tensormend.errors import TensormendWarning
@@ -99,7 +99,7 @@ def write_code(
     settings: Mapping[str, Any],
     outputs: Outputs,
 ) -> str:
-    """Write the Python code that does the same as a call of the command.
+    """Return Python code equivalent to the command.
 
     >>> outputs = Outputs(Path("b.npy"), None, None)
     >>> print(write_code(Path("a.npy"), {"na_value": 0.0}, 3, {"rng": 0}, outputs))

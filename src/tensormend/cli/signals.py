@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first ends a run in good order, the second at once."""
+"""Ctrl-C and SIGTERM: the first stops a run after its iteration, the second at once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ CAUGHT = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """Catches signals: while a run is `deferred`, the first is only noted, to be asked for.
+    """Handler of SIGINT and SIGTERM.
 
-    The second, and the first while nothing runs that could end in good order, exits at once, by way
-    of the clean-up of half-written files; the third is left to the system.
+    While a run is `deferred`, the first signal is only recorded, for the run to poll. The second
+    one, and the first outside of `deferred`, raises `SystemExit`, so that temporary files are
+    removed; the third has the default action.
 
     Attributes
     ----------
-    caught : the signal that was noted
+    caught : signal.Signals or None
+        The signal that was recorded.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
@@ -48,7 +50,7 @@ class Signals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Only note the first signal meanwhile: what runs asks for it and ends in good order."""
+        """Record the first signal instead of exiting."""
         self._is_running = True
         try:
             yield
@@ -58,9 +60,13 @@ class Signals:
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self.caught is None and self._is_running:
             self.caught = signal.Signals(number)
-            self._note("stopping after this iteration; once more to end at once")
+            self._note("stopping after this iteration; repeat to exit at once")
             return
         for each in CAUGHT:
             signal.signal(each, signal.SIG_DFL)
-        self._note("ended at once" if self.caught else "stopped before there was a result")
+        self._note(
+            "exited without writing a result"
+            if self.caught
+            else "interrupted before there was a result"
+        )
         raise SystemExit(INTERRUPTED + number)

@@ -39,7 +39,9 @@ def simulate(
     ] = 0.3,
     noise: Annotated[
         float,
-        typer.Option(metavar="SIGMA", help="Standard deviation of the noise; the values have 1."),
+        typer.Option(
+            metavar="SIGMA", help="Standard deviation of the noise; that of the values is 1."
+        ),
     ] = 0.0,
     pattern: Annotated[
         Literal["entries", "fibres"],

@@ -1,4 +1,4 @@
-"""What a run came to: rows for people, a record for programs."""
+"""The summary of a run: labelled rows, or a record for JSON."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def describe(
         yield "", f"- {reason}"
     yield from _describe_error(trust)
     if trust.remark:
-        yield "mind", trust.remark
+        yield "note", trust.remark
     yield "model", describe_model(result)
     if not result.preprocessing.is_identity:
-        yield "before fit", result.preprocessing.describe()
-    ended = f"Stopped by {stopped}." if stopped else _describe_end(result)
+        yield "preprocess", result.preprocessing.describe()
+    ended = f"Interrupted by {stopped}." if stopped else _describe_end(result)
     yield "run", f"{count(n_iter, 'iteration')}, {format_seconds(result.seconds)}. {ended}"
     for kind, path in written.items():
         yield "written", f"{path} ({kind})"
@@ -61,13 +61,13 @@ def _describe_end(result: Completion) -> str:
 
 def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
     size = f"{trust.rmse:.4g} ± {trust.standard_error:.2g}"
-    part = f"{100 * trust.relative_error:.3g}% of the size of the values"
+    part = f"{100 * trust.relative_error:.3g}% of the RMS of the values"
     if trust.in_sample:
-        yield "error", f"{size} on known entries that the fit saw ({part}); expect more elsewhere"
-        yield "", "--validation-fraction 0.1 measures it on entries held out of the fit"
+        yield "error", f"{size} on entries used in the fit ({part}); larger on missing entries"
+        yield "", "use --validation-fraction 0.1 to measure it on held-out entries"
     else:
-        yield "error", f"{size} expected, {part}, by {trust.n_held} held-out entries"
-    yield "means", f"{trust.baseline_rmse:.4g} would be the error of {trust.baseline}"
+        yield "error", f"{size} (RMSE), {part}, on {trust.n_held} held-out entries"
+    yield "baseline", f"{trust.baseline_rmse:.4g} is the error of {trust.baseline}"
 
 
 def make_record(
@@ -81,7 +81,7 @@ def make_record(
     warnings: Sequence[str],
     code: str,
 ) -> dict[str, Any]:
-    """Return the same, and more, as plain values by name."""
+    """Return the summary, and more, as values by name."""
     known, trust = result.known, result.trust
     return {
         "input": str(source),

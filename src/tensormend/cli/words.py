@@ -1,4 +1,4 @@
-"""How the command line speaks: lines on stderr, labelled rows on stdout, examples in the help."""
+"""Text output: lines on stderr, labelled rows and JSON on stdout, examples in the help."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = [
 ]
 
 LABEL = 12  # width of the labels of rows
-NARROWEST, WIDEST = 20, 100  # texts beside labels, and lines: others are hard to read
+MIN_WIDTH, MAX_WIDTH = 20, 100  # of the texts beside labels, and of lines
 
 
 def open_streams() -> None:
-    """Make stdout and stderr take all that is written: closed ones, and characters they lack."""
+    """Replace closed streams, and escape characters that a stream cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by who started us
+        if stream is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w"), encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def put(text: str) -> None:
-    """Write to stdout at once, unless who read it has gone."""
+    """Write to stdout and flush; ignore a closed pipe."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -49,7 +49,7 @@ def put(text: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let what is still to be written to a stream go nowhere, without another error at the exit."""
+    """Redirect a stream to the null device, so that closing it raises no further error."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -57,9 +57,9 @@ def _discard(stream: TextIO) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to stderr, which begins with who speaks.
+    """Write a line to stderr, with the name of the program.
 
-    A log that cannot be written any more, or is being written when a signal comes, ends no run.
+    A failure to write does not end a run.
     """
     try:
         sys.stderr.write(f"tensormend: {text}\n")
@@ -72,12 +72,12 @@ def say(text: str) -> None:
 
 def show(rows: Iterable[tuple[str, str]]) -> None:
     """Write labelled rows to stdout, wrapped; on a terminal the labels are dim."""
-    wide = min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST)
+    wide = min(shutil.get_terminal_size((MAX_WIDTH, 0)).columns, MAX_WIDTH)
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     first, last = ("", "") if is_plain or not sys.stdout.isatty() else ("\x1b[2m", "\x1b[0m")
     for label, text in rows:
         lines = textwrap.wrap(
-            text, max(wide - LABEL, NARROWEST), break_long_words=False, break_on_hyphens=False
+            text, max(wide - LABEL, MIN_WIDTH), break_long_words=False, break_on_hyphens=False
         )
         put(f"{first}{label:<{LABEL}}{last}{''.join(lines[:1])}".rstrip() + "\n")
         for line in lines[1:]:
@@ -85,14 +85,14 @@ def show(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def show_json(record: Mapping[str, Any]) -> None:
-    """Write one JSON object to stdout; what is no number is null."""
+    """Write one JSON object to stdout; NaN and infinity become null."""
     import json
 
     put(json.dumps(as_json(record), indent=2, allow_nan=False) + "\n")
 
 
 def as_json(value: Any) -> Any:
-    """Turn records, sequences and NumPy's numbers into what JSON has.
+    """Convert mappings, sequences and NumPy values to types of JSON.
 
     >>> as_json({"rank": (2, 3), "error": float("nan")})
     {'rank': [2, 3], 'error': None}
@@ -109,7 +109,7 @@ def as_json(value: Any) -> Any:
 
 
 def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = None) -> str:
-    """Lay out the end of a help page: examples and, where given, the exit codes."""
+    """Format the end of a help page: examples and, where given, the exit codes."""
     lines = [" Examples:", *(f"   {line}" for line in examples)]
     if exits is not None:
         lines += ["", " Exit codes:"]
@@ -118,7 +118,7 @@ def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = No
 
 
 def count(number: int, what: str) -> str:
-    """Write how many there are of something.
+    """Format a count with its noun.
 
     >>> count(1, "slice"), count(12, "slice")
     ('1 slice', '12 slices')
