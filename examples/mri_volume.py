@@ -17,7 +17,7 @@ import numpy as np
 import tensormend as tm
 from helpers import Options, find_file, interpolate, print_scores, run_example, save_picture
 from tensormend.core.algebra import Array
-from tensormend.data.formats.base import require
+from tensormend.errors import require
 from tensormend.plotting.style import new_figure, use_style
 
 

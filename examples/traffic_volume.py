@@ -25,7 +25,7 @@ from helpers import (
     run_example,
     save_picture,
 )
-from tensormend.data.formats.base import require
+from tensormend.errors import require
 from tensormend.plotting.style import new_figure, use_style
 
 

@@ -6,6 +6,7 @@ import importlib
 import sys
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 __all__ = [
     "CheckpointError",
@@ -18,6 +19,7 @@ __all__ = [
     "NativeKernelWarning",
     "TensormendError",
     "TensormendWarning",
+    "require",
     "warn_user",
 ]
 
@@ -77,6 +79,42 @@ class DataWarning(TensormendWarning):
 
 class NativeKernelWarning(TensormendWarning, RuntimeWarning):
     """The compiled kernels are not there; their slower twins take over."""
+
+
+def require(module: str, extra: str, what: str) -> ModuleType:
+    """Import an optional dependency.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module to import.
+    extra : str
+        Extra of this package that installs it.
+    what : str
+        What needs it, for the message.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    MissingDependencyError
+        If it is not installed; the message names the extra.
+
+    Examples
+    --------
+    >>> require("math", "hdf5", "reading an HDF5 file").sqrt(9.0)
+    3.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise MissingDependencyError(
+            f"{what} needs {library}, which is not installed; pip install 'tensormend[{extra}]'"
+        ) from error
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 from tensormend.core.storage import atomic_write
-from tensormend.errors import MissingDependencyError
+from tensormend.errors import require
 
 __all__ = [
     "LINES",
@@ -74,13 +74,8 @@ def require_matplotlib() -> None:
 
 def new_figure(size: tuple[float, float]) -> Any:
     """Return an empty figure that needs no display and leaves no global state behind."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed; pip install 'tensormend[plot]'"
-        ) from error
-    return Figure(figsize=size, layout="constrained")
+    figure = require("matplotlib.figure", "plot", "a figure")
+    return figure.Figure(figsize=size, layout="constrained")
 
 
 @contextmanager

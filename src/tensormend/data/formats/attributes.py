@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array
+from tensormend.data.observations.base import decode_text
 
 __all__ = ["FILLS", "decode_labels", "encode_labels", "find_fills", "plain", "unique_names"]
 
@@ -101,10 +102,10 @@ def plain(attributes: Mapping[str, Any], *, leave_out: Sequence[str] = ()) -> di
 
 def _plain(part: Any) -> Any:
     if isinstance(part, bytes):
-        return part.decode("utf-8", "replace")
+        return decode_text(part)
     if isinstance(part, np.generic):
         part = part.item() if part.dtype.kind in "biufcUS" else str(part)
-        return part.decode("utf-8", "replace") if isinstance(part, bytes) else part
+        return decode_text(part) if isinstance(part, bytes) else part
     if isinstance(part, str | bool | int | float | complex):
         return part
     if isinstance(part, np.ndarray | list | tuple):

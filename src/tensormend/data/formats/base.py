@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy as np
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, check_memory
 from tensormend.core.text import format_shape
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError, InputError, MissingDependencyError, TensormendError
+from tensormend.errors import FileError, InputError, TensormendError
 
 __all__ = [
     "Format",
@@ -31,7 +29,6 @@ __all__ = [
     "match_observed",
     "portable",
     "reading",
-    "require",
     "writing",
 ]
 
@@ -78,17 +75,6 @@ class Format:
     extra: str | None = None
     takes: tuple[str, ...] = ()
     is_lossy: bool = False
-
-
-def require(module: str, extra: str, what: str) -> ModuleType:
-    """Import a library that is not always there, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        library = module.partition(".")[0]
-        raise MissingDependencyError(
-            f"{what} needs {library}, which is not installed; pip install 'tensormend[{extra}]'"
-        ) from error
 
 
 @contextmanager

@@ -31,11 +31,11 @@ from tensormend.data.formats.base import (
     match_observed,
     portable,
     reading,
-    require,
 )
 from tensormend.data.formats.heaps import check_heaps
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError
+from tensormend.data.observations.base import decode_text
+from tensormend.errors import FileError, require
 
 __all__ = [
     "check_stored",
@@ -254,9 +254,7 @@ def _is_scale(dataset: Any) -> bool:
 
 
 def _as_word(part: Any) -> str:
-    if isinstance(part, bytes):
-        return part.decode("utf-8", "replace")
-    return part if isinstance(part, str) else ""
+    return decode_text(part) if isinstance(part, str | bytes) else ""
 
 
 def _is_empty(scale: Any) -> bool:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array, check_memory
-from tensormend.data.formats.base import Options, require
+from tensormend.data.formats.base import Options
 from tensormend.data.formats.pixels import Pixels, as_pixels, drop_grey, name_modes
 from tensormend.data.observations import TensorData
-from tensormend.errors import DataWarning, FileError, InputError, warn_user
+from tensormend.errors import DataWarning, FileError, InputError, require, warn_user
 
 __all__ = ["read_gif", "read_image", "read_pages", "write_gif", "write_image"]
 

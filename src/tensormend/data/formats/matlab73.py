@@ -20,6 +20,7 @@ from tensormend.data.formats.hdf5 import (
 )
 from tensormend.data.formats.named import assemble, is_reserved, list_candidates
 from tensormend.data.observations import TensorData
+from tensormend.data.observations.base import decode_text
 from tensormend.errors import FileError
 
 __all__ = ["SIZES", "clean", "is_beside", "is_hdf5", "pick", "read_variables", "write_variables"]
@@ -101,7 +102,7 @@ def read_variables(path: Path, options: Options) -> TensorData:
 def _find_class(dataset: Any) -> str:
     """Return what MATLAB calls a dataset."""
     given = read_attribute(dataset, "MATLAB_class")
-    kind = given.decode("ascii", "replace") if isinstance(given, bytes) else str(given or "")
+    kind = decode_text(given or "")
     if dataset.shape is None or read_attribute(dataset, "MATLAB_empty"):
         return "empty array"
     is_pair = dataset.dtype.names == ("real", "imag")

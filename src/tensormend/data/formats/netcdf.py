@@ -20,12 +20,11 @@ from tensormend.data.formats.base import (
     is_numeric,
     match_observed,
     portable,
-    require,
 )
 from tensormend.data.formats.hdf5 import check_stored, list_datasets, open_file
 from tensormend.data.observations import TensorData
 from tensormend.data.observations.labelled import require_xarray
-from tensormend.errors import DataWarning, FileError, warn_user
+from tensormend.errors import DataWarning, FileError, require, warn_user
 
 __all__ = ["read_netcdf", "write_netcdf"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from tensormend.core.algebra import check_memory
-from tensormend.data.formats.base import Options, portable, require
+from tensormend.data.formats.base import Options, portable
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError, InputError
+from tensormend.errors import FileError, InputError, require
 
 __all__ = ["read_nifti", "write_nifti"]
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array, check_memory
-from tensormend.data.formats.base import Options, require
+from tensormend.data.formats.base import Options
 from tensormend.data.formats.csv_text import NULLS, Layout, find_fault, find_layout, line_of, quote
 from tensormend.data.formats.labels import read_labels
 from tensormend.data.formats.rows import Column, as_text, assemble, blocks, keep_used, plan_columns
 from tensormend.data.observations import TensorData
 from tensormend.data.observations.columns import choose_columns, refuse_fractions
-from tensormend.errors import FileError
+from tensormend.errors import FileError, require
 
 __all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
 

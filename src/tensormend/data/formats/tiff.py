@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array, check_memory
-from tensormend.data.formats.base import Options, choose, require
+from tensormend.data.formats.base import Options, choose
 from tensormend.data.formats.images import read_pages
 from tensormend.data.formats.pixels import COLOURS
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError, InputError
+from tensormend.errors import FileError, InputError, require
 
 __all__ = ["read_tiff", "write_tiff"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array, check_memory
-from tensormend.data.formats.base import Options, require
+from tensormend.data.formats.base import Options
 from tensormend.data.formats.pixels import as_pixels, drop_grey, name_modes
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError, InputError
+from tensormend.errors import FileError, InputError, require
 
 __all__ = ["read_video", "write_video"]
 

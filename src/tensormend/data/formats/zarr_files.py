@@ -25,10 +25,9 @@ from tensormend.data.formats.base import (
     match_observed,
     portable,
     reading,
-    require,
 )
 from tensormend.data.observations import TensorData
-from tensormend.errors import FileError
+from tensormend.errors import FileError, require
 
 __all__ = ["read_zarr", "write_zarr"]
 

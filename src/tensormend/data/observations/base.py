@@ -13,7 +13,7 @@ from tensormend.core import kernels
 from tensormend.core.algebra import Array, is_inexact
 from tensormend.errors import InputError
 
-__all__ = ["Container", "Keys", "Labelled", "Observations", "as_numbers"]
+__all__ = ["Container", "Keys", "Labelled", "Observations", "as_numbers", "decode_text"]
 
 Keys = Sequence[int | slice | Array]
 """A selection per mode: a slice or a vector of places keeps the mode, an int drops it."""
@@ -231,6 +231,11 @@ def as_numbers(values: Any) -> Array:
     native = array.dtype.newbyteorder("=")
     wide = np.dtype(np.complex128 if native.kind == "c" else np.float64)
     return array.astype(native if is_inexact(native) else wide, copy=False)
+
+
+def decode_text(given: Any) -> str:
+    """Return text, decoded from UTF-8 where it came as bytes."""
+    return given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
 
 
 def _positions(part: slice | Array, n: int) -> Array | None:

@@ -12,7 +12,14 @@ import numpy as np
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
 from tensormend.core.fibres import check_indices
 from tensormend.data.observations.arrays import find_known, read_entries
-from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
+from tensormend.data.observations.base import (
+    Keys,
+    Labelled,
+    Observations,
+    as_numbers,
+    decode_text,
+    is_kept,
+)
 from tensormend.errors import InputError
 
 __all__ = ["TensorData", "read_data"]
@@ -191,10 +198,7 @@ def _as_labels(labels: Array | None) -> Array | None:
     """Return labels as numbers, dates or strings; other objects become what they are called."""
     if labels is None or labels.dtype.kind in "biufcmMU":
         return labels
-    words = (
-        one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in labels
-    )
-    return np.array(list(words), dtype=str)
+    return np.array([decode_text(one) for one in labels], dtype=str)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from tensormend.core.algebra import Array, as_shape
 from tensormend.data.observations.arrays import find_known
 from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
 from tensormend.data.observations.sparse import read_coo
-from tensormend.errors import InputError, MissingDependencyError
+from tensormend.errors import InputError, require
 
 __all__ = ["read_dataarray", "register_accessor", "require_xarray"]
 
@@ -121,11 +121,5 @@ def register_accessor(name: str) -> Callable[[Accessor], Accessor]:
 
 
 def require_xarray(what: str, extra: str) -> Any:
-    """Import xarray, or say what needs it and how to install it."""
-    try:
-        import xarray as xr
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{what} needs xarray, which is not installed; pip install 'tensormend[{extra}]'"
-        ) from error
-    return xr
+    """Import xarray, or raise an error that says what needs it and how to install it."""
+    return require("xarray", extra, what)

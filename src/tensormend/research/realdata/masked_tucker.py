@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensormend.core.algebra import Array, matricize, multi_mode_product
-from tensormend.errors import MissingDependencyError
+from tensormend.errors import require
 
 __all__ = ["masked_tucker"]
 
@@ -25,12 +24,7 @@ def masked_tucker(data: Array, filled: Array, rank: Sequence[int]) -> Iterator[A
     default tolerance is yielded first, and then what it comes to when it goes on from there:
     sometimes the one is better, sometimes the other.
     """
-    if importlib.util.find_spec("tensorly") is None:
-        raise MissingDependencyError(
-            "tensorly is needed for masked Tucker, and is not installed; "
-            "pip install tensormend[realdata]"
-        )
-    from tensorly.decomposition import tucker
+    tucker = require("tensorly.decomposition", "realdata", "masked Tucker").tucker
 
     mask = (~np.isnan(data)).astype(float)
     factors = []
