@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensormend.cli import options as o
 from tensormend.cli.outputs import make_folder
-from tensormend.cli.summary import describe_model
-from tensormend.cli.words import put
-from tensormend.core.text import format_shape
+from tensormend.cli.summary import describe
+from tensormend.cli.words import put, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tensormend import Completion, TensorData
+    from tensormend import TensorData
     from tensormend.core.algebra import Array
 
 __all__ = ["EXAMPLES", "demo"]
@@ -26,6 +24,8 @@ EXAMPLES = (
     "tensormend demo --rank 4",
     "tensormend demo --ratio 0.1 --seed 1 --out tenth --rank 3",
 )
+SOURCE = "Indian Pines (rows x columns x bands)"
+FRACTION = 0.1  # of the observed entries, held out to assess the result
 DEAD = 0.1  # fraction of the image columns missing in each band
 CODE = """\
 import tensormend as tm
@@ -68,29 +68,26 @@ def demo(
         coords=(None, None, pines.bands),
         name="radiance",
     )
-    result = tm.complete(data, rank, rng=seed)
-    picture = folder / "indian-pines.png"
+    result = tm.complete(data, rank, holdout=FRACTION, rng=seed)
+    recovered = np.asarray(result.fitted_values().values)
+    picture, page = folder / "indian-pines.png", folder / "indian-pines.html"
     save_completion(
         picture,
         pines.cube,
         observed,
-        result.fitted_values().values,
+        recovered,
         band=SHOWN_BAND,
         pixel=SHOWN_PIXEL,
         bands=pines.bands,
     )
-    means = np.mean(pines.cube, axis=(0, 1), where=observed)
-    put(_describe(pines.cube, observed, np.asarray(means), result))
-    put(f"picture    {picture}\n")
-    page = folder / "indian-pines.html"
     tm.write_report(page, result, source="Indian Pines", code=CODE, overwrite=True)
-    put(f"report     {page}\n")
-    for line in _write_files(folder, data):
-        put(line)
+    show(describe(result, SOURCE, {"picture": picture, "report": page}, result.n_iter, None))
+    show(_write_files(folder, data))
+    put(_compare(pines.cube, observed, recovered))
 
 
-def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
-    """Write the image with missing entries in several formats; yield a line for each."""
+def _write_files(folder: Path, data: TensorData) -> Iterator[tuple[str, str]]:
+    """Write the image with missing entries in several formats; yield a row for each."""
     import numpy as np
 
     import tensormend as tm
@@ -108,9 +105,9 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[str]:
         try:
             tm.save(path, content, overwrite=True)
         except MissingDependencyError as error:
-            yield f"skipped    {path}: {error}\n"
+            yield "skipped", f"{path}: {error}"
         else:
-            yield f"data       {path}\n"
+            yield "written", f"{path} (data)"
 
 
 def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
@@ -129,31 +126,18 @@ def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
     return observed
 
 
-def _describe(cube: Array, observed: Array, means: Array, result: Completion) -> str:
+def _compare(cube: Array, observed: Array, recovered: Array) -> str:
+    """Return a table of the relative errors of the band means and of the recovered image."""
     import numpy as np
 
-    def error(image: Array, where: Array) -> str:
+    means = np.mean(cube, axis=(0, 1), where=observed)
+
+    def error(image: Any, where: Array) -> str:
         truth = cube[where]
         misfit = np.linalg.norm(np.broadcast_to(image, cube.shape)[where] - truth)
         return f"{misfit / np.linalg.norm(truth):.2%}"
 
-    hidden, recovered = ~observed, result.fitted_values().values
-    what = textwrap.wrap(describe_model(result), 80)
-    seen = f"{observed.mean():.1%} of {observed.size} entries"
-    lines = [
-        "Indian Pines hyperspectral image, rows x columns x bands",
-        "",
-        f"shape      {format_shape(cube.shape)}",
-        f"observed   {seen}; in each band about one column in ten is missing",
-        f"model      {what[0]}",
-        *(f"           {line}" for line in what[1:]),
-        f"seconds    {result.seconds:.2f}",
-        f"expected   {result.trust.relative_error:.2%} error where hidden, by entries held out",
-        f"verdict    {result.trust.verdict.message}",
-        "",
-        f"{'relative error':<27}{'band means':>10}{'recovered':>12}",
-        f"{'observed entries':<27}{error(means, observed):>10}{error(recovered, observed):>12}",
-        f"{'hidden entries':<27}{error(means, hidden):>10}{error(recovered, hidden):>12}",
-        "",
-    ]
+    lines = [f"\n{'relative error':<27}{'band means':>10}{'recovered':>12}"]
+    for name, where in (("observed entries", observed), ("hidden entries", ~observed)):
+        lines.append(f"{name:<27}{error(means, where):>10}{error(recovered, where):>12}")
     return "\n".join(lines) + "\n"

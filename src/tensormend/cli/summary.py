@@ -13,12 +13,12 @@ from tensormend.core.text import format_seconds, format_shape
 if TYPE_CHECKING:
     from tensormend import Completion, Trust
 
-__all__ = ["describe", "describe_model", "make_record"]
+__all__ = ["describe", "make_record"]
 
 
 def describe(
     result: Completion,
-    source: Path,
+    source: Path | str,
     written: Mapping[str, Path],
     n_iter: int,
     stopped: str | None,
@@ -36,7 +36,7 @@ def describe(
     yield from _describe_error(trust)
     if trust.remark:
         yield "note", trust.remark
-    yield "model", describe_model(result)
+    yield "model", _describe_model(result)
     if not result.preprocessing.is_identity:
         yield "preprocess", result.preprocessing.describe()
     ended = f"Interrupted by {stopped}." if stopped else _describe_end(result)
@@ -45,7 +45,7 @@ def describe(
         yield "written", f"{path} ({kind})"
 
 
-def describe_model(result: Completion) -> str:
+def _describe_model(result: Completion) -> str:
     """Describe the model: the best trial of a search, or the rank and method given."""
     if result.trials:
         return str(result.best_trial)
