@@ -28,7 +28,7 @@ LAYERS = (
 # Inside of a package of a layer likewise. Modules in one string do not import each other.
 ORDER = {
     "core": (
-        "kernels text",
+        "kernels progress text",
         "algebra",
         "storage",
         "fibres",
@@ -50,7 +50,7 @@ ORDER = {
         "preprocessing trust",
         "selection",
         "cost result run",
-        "given chosen",
+        "automatic fixed_rank",
         "entry report",
         "inspection",
     ),

@@ -210,16 +210,16 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert run(*line.split()) == 0
     assert seen.pop("n_observed") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
-    assert callable(seen.pop("progress"))
+    assert callable(seen.pop("callback"))
     assert seen == {
         "checkpoint": None,
         "resume": False,
         "rank": (3, 3, 2),
         "method": "rcg",
-        "holdout": 0.2,
+        "validation_fraction": 0.2,
         "center": (0, 2),
-        "scale": 1,
-        "log": True,
+        "standardize": 1,
+        "transform": "log1p",
         "clip": (0.0, None),
         "tol": 1e-5,
         "max_iter": 9,
@@ -549,14 +549,14 @@ def raising(number: int, times: int, seen: list[Any]) -> Callable[..., Any]:
     """Return a `complete` that is sent a signal at its third iteration, none, once or more."""
     real = tm.complete
 
-    def complete(*arguments: Any, progress: Any, **settings: Any) -> Any:
+    def complete(*arguments: Any, callback: Any, **settings: Any) -> Any:
         def watch(moment: Any) -> bool:
             seen.append(moment)
             for _ in range(times if len(seen) == 3 else 0):
                 os.kill(os.getpid(), number)
-            return bool(progress(moment))
+            return bool(callback(moment))
 
-        return real(*arguments, progress=watch, **settings)
+        return real(*arguments, callback=watch, **settings)
 
     return complete
 

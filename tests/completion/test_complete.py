@@ -127,11 +127,13 @@ def test_preprocessing_is_undone() -> None:
     rates = np.exp(decaying((20, 21, 22)) + 2)
     counts = rng.poisson(rates)
     known = rng.random(counts.shape) < 0.5
-    result = tm.complete(counts, observed=known, log=True, scale=1, clip=(0, None), rng=0)
+    result = tm.complete(
+        counts, observed=known, transform="log1p", standardize=1, clip=(0, None), rng=0
+    )
     assert result.data[known].tolist() == counts[known].tolist()
     assert result.fitted_values().min() >= 0
-    assert result.preprocessing.log
-    assert result.preprocessing.scale == 1
+    assert result.preprocessing.value_transform == "log1p"
+    assert result.preprocessing.standardize == 1
     places = np.array([[0, 1, 2], [5, 6, 7]])
     assert np.allclose(
         result.entries(places, keep_observed=False), result.fitted_values()[tuple(places.T)]
@@ -142,13 +144,13 @@ def test_preprocessing_is_undone() -> None:
 def test_a_given_rank_takes_preprocessing_too() -> None:
     truth = tm.simulate.random_tucker((20, 21, 22), 2, rng=0).todense() + 100
     data = with_holes(truth, 0.4)
-    result = tm.complete(data, 2, center=(), tol=1e-9)
+    result = tm.complete(data, 2, center="mean", tol=1e-9)
     assert result.preprocessing.mean == pytest.approx(np.nanmean(data))
     assert np.allclose(result.data[~np.isnan(data)], data[~np.isnan(data)])
     assert result.trials == ()
     assert result.trust.in_sample
     assert result.trust.verdict.name == "NOT_ASSESSED"
-    held = tm.complete(data, 3, holdout=0.1, rng=0, tol=1e-9).trust
+    held = tm.complete(data, 3, validation_fraction=0.1, rng=0, tol=1e-9).trust
     assert not held.in_sample
     assert held.verdict.name == "RELIABLE"
     assert held.n_held == round(0.1 * np.isfinite(data).sum())
@@ -176,13 +178,13 @@ def test_single_precision_is_kept() -> None:
 
 def test_progress_is_told_every_trial_and_iteration() -> None:
     seen: list[tm.CompletionProgress] = []
-    result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, progress=seen.append)
+    result = tm.complete(with_holes(decaying((12, 13, 14)), 0.5), rng=0, callback=seen.append)
     assert tuple(moment.trial for moment in seen if moment.trial) == result.trials
     steps = [moment for moment in seen if moment.trial is None]
     assert [moment.n_iter for moment in steps] == list(range(1, len(steps) + 1))
     assert [moment.stage for moment in steps[-result.n_iter :]] == ["fit"] * result.n_iter
     assert {moment.stage for moment in steps} == {"search", "balance", "fit"}
-    assert all(0 < moment.share < 1 for moment in steps)
+    assert all(0 < moment.fraction < 1 for moment in steps)
     assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
     judged = [m for m in steps if m.stage == "search" and np.isfinite(m.validation_error)]
     assert judged[0].validation_error > min(moment.validation_error for moment in judged)
@@ -191,7 +193,7 @@ def test_progress_is_told_every_trial_and_iteration() -> None:
 def test_progress_is_told_of_a_given_rank() -> None:
     seen: list[tm.CompletionProgress] = []
     data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
-    result = tm.complete(data, 2, rng=0, holdout=0.1, progress=seen.append)
+    result = tm.complete(data, 2, rng=0, validation_fraction=0.1, callback=seen.append)
     assert [moment.residual for moment in seen] == result.history.residual[1:].tolist()
     assert [moment.validation_error for moment in seen] == result.history.validation_error[
         1:
@@ -202,7 +204,7 @@ def test_progress_is_told_of_a_given_rank() -> None:
 @pytest.mark.parametrize("after", [1, 5, 40, 70])
 def test_progress_may_end_a_search(after: int) -> None:
     data = with_holes(decaying((12, 13, 14)), 0.5)
-    result = tm.complete(data, rng=0, progress=lambda moment: moment.n_iter >= after)
+    result = tm.complete(data, rng=0, callback=lambda moment: moment.n_iter >= after)
     whole = tm.complete(data, rng=0)
     assert np.isfinite(result.data).all()
     assert len(result.trials) < len(whole.trials)
@@ -212,7 +214,7 @@ def test_progress_may_end_a_search(after: int) -> None:
 
 def test_progress_may_end_a_fit() -> None:
     data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
-    result = tm.complete(data, 2, rng=0, progress=lambda moment: moment.n_iter >= 2)
+    result = tm.complete(data, 2, rng=0, callback=lambda moment: moment.n_iter >= 2)
     assert result.status is tm.Status.STOPPED
     assert result.n_iter == 2
 
@@ -242,8 +244,11 @@ def test_a_time_limit_that_cuts_the_search_says_so() -> None:
         ({"model": "rank", "rank": 2}, r"model must be one of auto, shrinkage, tucker"),
         ({"model": "shrinkage", "rank": 2}, r"model='shrinkage' finds its own rank; leave rank="),
         ({"tol": 1e-3}, r"tol needs a rank; give one, or leave the option out"),
-        ({"holdout": 0.7}, r"holdout must be a share of the known entries, above 0 and at most"),
-        ({"holdout": (1, 2)}, r"holdout must be a share of the known entries"),
+        (
+            {"validation_fraction": 0.7},
+            r"validation_fraction must be a fraction of the observed entries, above 0",
+        ),
+        ({"validation_fraction": (1, 2)}, r"validation_fraction must be a fraction of"),
         ({"time_limit": 0}, r"time_limit must be a positive number, got 0"),
     ],
 )
@@ -375,7 +380,7 @@ def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
     rng = np.random.default_rng(0)
     x = decaying((24, 25, 20)) + 0.2 * rng.standard_normal((24, 25, 20))
     data = np.where(rng.random((1, 25, 20)) < 0.4, x, np.nan)
-    result = tm.complete(data, 4, holdout=0.1, rng=0, max_iter=50)
+    result = tm.complete(data, 4, validation_fraction=0.1, rng=0, max_iter=50)
     error = rmse(result.fitted_values(), x, data)
     assert result.trust.rmse > 0.3 * error
     assert result.judged.groups is not None
@@ -386,7 +391,7 @@ def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
     truth = tm.simulate.random_tucker((15, 16, 17), 2, rng=0).todense()
     data = with_holes(truth, 0.5)
     places = np.argwhere(np.isnan(data))[:300]
-    trust = tm.complete(data, 2, holdout=(places, truth[tuple(places.T)] + 1.0)).trust
+    trust = tm.complete(data, 2, validation_data=(places, truth[tuple(places.T)] + 1.0)).trust
     assert trust.n_held == 300
     assert trust.rmse == pytest.approx(1.0, rel=1e-3)
     assert not trust.in_sample
@@ -395,7 +400,7 @@ def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:
 def test_noise_is_told_from_entries_that_the_fit_saw() -> None:
     truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     x = truth + 0.1 * np.random.default_rng(1).standard_normal(truth.shape)
-    trust = tm.complete(with_holes(x, 0.4), 8, holdout=0.2, rng=0, max_iter=100).trust
+    trust = tm.complete(with_holes(x, 0.4), 8, validation_fraction=0.2, rng=0, max_iter=100).trust
     assert trust.noise_std < 0.13
     assert any("overfits" in reason for reason in trust.reasons)
 
@@ -421,9 +426,13 @@ def test_a_limit_in_a_later_fold_keeps_the_first(monkeypatch: pytest.MonkeyPatch
 
 def test_centrings_that_are_none() -> None:
     data = with_holes(np.ones((4, 5, 6)), 0.5)
-    with pytest.raises(InputError, match="center must be True, False, 'auto' or a tuple of modes"):
+    with pytest.raises(
+        InputError, match="center must be None, 'auto', 'mean', 'all' or a sequence of modes"
+    ):
         tm.complete(data, center="bogus")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="time_limit must be a positive number, got '1'"):
+    with pytest.raises(
+        InputError, match="time_limit must be a number, 0 or more, or None, got '1'"
+    ):
         tm.complete(data, time_limit="1")  # type: ignore[arg-type]
     with pytest.raises(InputError):
         tm.complete([1.0, 2.0, 3.0], indices=[[0, 1], [1, 9], [2, 2]], shape=(3, 4))

@@ -268,7 +268,7 @@ def test_a_sparse_array_stores_every_entry() -> None:
 
 def test_held_out_entries_are_observed_ones() -> None:
     data = np.where(KNOWN, TRUTH, np.nan)
-    result = tm.complete(data, 2, holdout=0.2, rng=0, max_iter=0)
+    result = tm.complete(data, 2, validation_fraction=0.2, rng=0, max_iter=0)
     np.testing.assert_array_equal(result.data[KNOWN], TRUTH[KNOWN])
     assert len(result.known.values) == len(PLACES)
 

@@ -34,6 +34,11 @@ def low_rank() -> Any:
     return tm.simulate.random_tucker(SHAPE, 2, rng=0).todense()
 
 
+def saves(folder: Path, seconds: float) -> tm.Checkpoint:
+    """Return a checkpoint that is saved after any iteration, but for those within some seconds."""
+    return tm.Checkpoint(folder, every=1, seconds=seconds)
+
+
 def with_holes(x: Any) -> Any:
     return np.where(np.random.default_rng(1).random(SHAPE) < 0.5, x, np.nan)
 
@@ -47,10 +52,10 @@ RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "strengths": (with_holes(decaying()), {}),
     "ranks": (with_holes(low_rank()), {}),
     "fibres": (with_lost_fibres(decaying()), {}),
-    "given rank": (with_holes(low_rank()), {"rank": 2, "holdout": 0.1}),
+    "given rank": (with_holes(low_rank()), {"rank": 2, "validation_fraction": 0.1}),
     "another method": (
         with_holes(decaying()),
-        {"rank": (2, 2, 3), "method": "rcg", "center": True},
+        {"rank": (2, 2, 3), "method": "rcg", "center": "all"},
     ),
     "random start": (
         with_holes(decaying()).astype(np.complex64),
@@ -106,24 +111,24 @@ def assert_same(one: tm.Completion, other: tm.Completion) -> None:
 def test_a_killed_run_goes_on_to_the_same_result(name: str, tmp_path: Path) -> None:
     data, options = RUNS[name]
     seen: list[tm.CompletionProgress] = []
-    whole = tm.complete(data, rng=0, progress=seen.append, **options)
+    whole = tm.complete(data, rng=0, callback=seen.append, **options)
     n_iter = sum(moment.trial is None for moment in seen)
     deaths = np.unique(np.linspace(1, n_iter, 4).astype(int))
     for number, moment in enumerate(deaths):
-        place = {"checkpoint": tmp_path / str(number), "save_every": 0.05, "rng": 0, **options}
+        place = {"checkpoint": saves(tmp_path / str(number), 0.05), "rng": 0, **options}
         with pytest.raises(KilledError):
-            tm.complete(data, progress=die_at(int(moment)), **place)
+            tm.complete(data, callback=die_at(int(moment)), **place)
         assert_same(tm.complete(data, resume=True, **place), whole)
 
 
 def test_a_run_may_be_killed_again_and_again(tmp_path: Path) -> None:
     data, _ = RUNS["ranks"]
     whole = tm.complete(data, rng=0)
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
     n_deaths = 0
     while True:
         try:
-            result = tm.complete(data, progress=die_at(17), resume=True, **place)
+            result = tm.complete(data, callback=die_at(17), resume=True, **place)
             break
         except KilledError:
             n_deaths += 1
@@ -135,8 +140,8 @@ def test_a_run_may_be_killed_again_and_again(tmp_path: Path) -> None:
 def test_a_run_that_was_asked_to_stop_goes_on_as_well(after: int, tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     whole = tm.complete(data, rng=0)
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    stopped = tm.complete(data, progress=lambda moment: moment.n_iter >= after, **place)
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    stopped = tm.complete(data, callback=lambda moment: moment.n_iter >= after, **place)
     assert len(stopped.trials) < len(whole.trials)
     assert_same(tm.complete(data, resume=True, **place), whole)
 
@@ -144,18 +149,18 @@ def test_a_run_that_was_asked_to_stop_goes_on_as_well(after: int, tmp_path: Path
 def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     seen: list[tm.CompletionProgress] = []
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, progress=seen.append, **place)
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=seen.append, **place)
     again: list[tm.CompletionProgress] = []
-    tm.complete(data, progress=again.append, resume=True, **place)
+    tm.complete(data, callback=again.append, resume=True, **place)
     assert any(moment.trial is None for moment in seen)
     assert not any(moment.trial is None for moment in again)
 
 
 def test_the_seed_is_remembered(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    first = tm.complete(data, checkpoint=tmp_path / "c", save_every=0)
-    second = tm.complete(data, checkpoint=tmp_path / "c", save_every=0, resume=True)
+    first = tm.complete(data, checkpoint=saves(tmp_path / "c", 0))
+    second = tm.complete(data, checkpoint=saves(tmp_path / "c", 0), resume=True)
     assert_same(first, second)
 
 
@@ -164,7 +169,7 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "tensormend.completion.journal.WORTH_KEEPING", 1e6
     )  # all steps are short then
     data, _ = RUNS["ranks"]
-    tm.complete(data, rng=0, checkpoint=tmp_path / "c", save_every=1e6)
+    tm.complete(data, rng=0, checkpoint=saves(tmp_path / "c", 1e6))
     names = {path.name for path in (tmp_path / "c").iterdir()}
     assert {name for name in names if "running" not in name} == {"run.npz", "lock"}
     assert len(names) == 3  # the last fit
@@ -174,16 +179,22 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("change", "words"),
     [
         ({"rng": 1}, "another rng"),
-        ({"holdout": 0.2}, "belongs to another run: holdout was 0.1 and is 0.2 now; resume"),
-        ({"log": True}, "belongs to another run: log was False and is True now; resume"),
+        (
+            {"validation_fraction": 0.2},
+            "belongs to another run: validation_fraction was 0.1 and is 0.2 now; resume",
+        ),
+        (
+            {"transform": "log1p"},
+            "belongs to another run: transform was not given and is 'log1p' now; resume",
+        ),
         ({"rank": 2}, r"rank was not given and is \(2, 2, 2\) now"),
         ({"resume": False}, "holds the checkpoint of another run"),
     ],
 )
 def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     data = np.abs(RUNS["strengths"][0])
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, progress=lambda _: True, **place)
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **place)
     with pytest.raises(CheckpointError, match=words):
         tm.complete(data, **{**place, "resume": True, **change})
 
@@ -198,9 +209,9 @@ def test_a_run_goes_on_elsewhere_and_says_so(name: str, tmp_path: Path) -> None:
     """On another machine the loss of an iterate has other last bits."""
     data, options = RUNS[name]
     whole = tm.complete(data, rng=0, **options)
-    place = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, **options}
+    place = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
     with pytest.raises(KilledError):
-        tm.complete(data, progress=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **place)
     (running,) = (tmp_path / "c").glob("*.running.npz")
     edit(running, "checkpoint", "history.loss", lambda loss: loss * (1 + 4 * np.finfo(float).eps))
     moved = tm.complete(data, resume=True, **place)
@@ -211,15 +222,15 @@ def test_a_run_goes_on_elsewhere_and_says_so(name: str, tmp_path: Path) -> None:
 def test_a_file_of_another_step_is_not_taken_for_this_one(tmp_path: Path) -> None:
     """Where a close choice falls otherwise on another machine, steps come in another order."""
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
     seen: list[tm.CompletionProgress] = []
-    whole = tm.complete(data, rng=0, progress=seen.append)
+    whole = tm.complete(data, rng=0, callback=seen.append)
     with pytest.raises(KilledError):
-        tm.complete(data, progress=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **place)
     (running,) = (tmp_path / "c").glob("*.running.npz")
     edit(running, "checkpoint", "extra.what", lambda what: f"{what} of another")
     again: list[tm.CompletionProgress] = []
-    assert_same(tm.complete(data, resume=True, progress=again.append, **place), whole)
+    assert_same(tm.complete(data, resume=True, callback=again.append, **place), whole)
     assert len(again) == len(seen)  # from the beginning
     one, *_, last = sorted((tmp_path / "c").glob("0????.npz"))
     one.write_bytes(last.read_bytes())
@@ -229,7 +240,7 @@ def test_a_file_of_another_step_is_not_taken_for_this_one(tmp_path: Path) -> Non
 def test_other_data_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     place: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
-    tm.complete(data, progress=lambda _: True, **place)
+    tm.complete(data, callback=lambda _: True, **place)
     with pytest.raises(CheckpointError, match="another run: the known entries differ; resume"):
         tm.complete(data * 2, resume=True, **place)
 
@@ -243,7 +254,10 @@ def ordered(*modes: int) -> solvers.SMQRGD:
     [
         ({"center": [0]}, {"center": [1]}),
         ({"rank": 2, "method": ordered(0, 1, 2)}, {"rank": 2, "method": ordered(1, 0, 2)}),
-        ({"rank": 2, "holdout": held_pair(0)}, {"rank": 2, "holdout": held_pair(1)}),
+        (
+            {"rank": 2, "validation_data": held_pair(0)},
+            {"rank": 2, "validation_data": held_pair(1)},
+        ),
         ({"rank": 2, "method": solvers.RGN()}, {"rank": 2, "method": solvers.RGN(target=0.1)}),
     ],
 )
@@ -251,8 +265,8 @@ def test_settings_are_told_apart_by_what_they_hold(
     first: dict[str, Any], second: dict[str, Any], tmp_path: Path
 ) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, progress=lambda _: True, **place, **first)
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **place, **first)
     with pytest.raises(CheckpointError, match=r"c belongs to another run"):
         tm.complete(data, resume=True, **place, **second)
 
@@ -260,7 +274,7 @@ def test_settings_are_told_apart_by_what_they_hold(
 def test_a_callback_and_threads_may_change(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     whole = tm.complete(data, 2, rng=0)
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, "rank": 2}
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, "rank": 2}
     tm.complete(data, callback=lambda now: now.n_iter == 3, threads=1, **place)
     assert_same(tm.complete(data, resume=True, threads=2, **place), whole)
 
@@ -269,33 +283,37 @@ def test_a_time_limit_counts_anew_and_may_be_another(tmp_path: Path) -> None:
     data, _ = RUNS["ranks"]
     options: dict[str, Any] = {"rank": 2, "tol": 0.0, "xtol": 0.0, "max_iter": 20, "rng": 0}
     whole = tm.complete(data, **options)
-    place = {"checkpoint": tmp_path / "c", "save_every": 0, **options}
+    place = {"checkpoint": saves(tmp_path / "c", 0), **options}
 
     def wait(_: tm.CompletionProgress) -> None:
         time.sleep(0.2)
 
-    first = tm.complete(data, time_limit=0.5, progress=wait, **place)
-    second = tm.complete(data, time_limit=0.5, progress=wait, resume=True, **place)
+    first = tm.complete(data, time_limit=0.5, callback=wait, **place)
+    second = tm.complete(data, time_limit=0.5, callback=wait, resume=True, **place)
     assert first.n_iter < second.n_iter < whole.n_iter
     assert_same(tm.complete(data, resume=True, **place), whole)
 
 
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"rank": 2, "checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    place: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
 
     def look(moment: tm.CompletionProgress) -> None:
         if moment.n_iter == 2:
             with pytest.raises(CheckpointError, match="in use by another run"):
                 tm.complete(data, resume=True, **place)
 
-    first = tm.complete(data, progress=look, **place)
+    first = tm.complete(data, callback=look, **place)
     assert_same(tm.complete(data, resume=True, **place), first)
 
 
 def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    for wrong in ({"method": "no"}, {"rank": 2, "method": "no"}, {"rank": 2, "holdout": 7.0}):
+    for wrong in (
+        {"method": "no"},
+        {"rank": 2, "method": "no"},
+        {"rank": 2, "validation_fraction": 7.0},
+    ):
         with pytest.raises(InputError):
             tm.complete(data, checkpoint=tmp_path / "c", **wrong)
         assert not (tmp_path / "c").exists()
@@ -303,7 +321,7 @@ def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_refused_run_takes_nothing_away(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    tm.complete(data, checkpoint=tmp_path / "c", save_every=1e6, progress=lambda _: True)
+    tm.complete(data, checkpoint=saves(tmp_path / "c", 1e6), callback=lambda _: True)
     for path in (tmp_path / "c").glob("0*"):
         path.unlink()  # as if it had been killed before its first save
     with pytest.raises(CheckpointError, match="another run"):
@@ -313,8 +331,8 @@ def test_a_refused_run_takes_nothing_away(tmp_path: Path) -> None:
 
 def test_what_a_killed_save_left_is_cleared(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"rank": 2, "checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, progress=lambda _: True, **place)
+    place: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **place)
     left = tmp_path / "c" / ".00001.running.npz.0123456789ab.part"
     left.write_bytes(b"half")
     tm.complete(data, resume=True, **place)
@@ -323,8 +341,8 @@ def test_what_a_killed_save_left_is_cleared(tmp_path: Path) -> None:
 
 def test_parts_without_a_head_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
-    tm.complete(data, progress=lambda moment: moment.n_iter > 5, **place)
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda moment: moment.n_iter > 5, **place)
     (tmp_path / "c" / "run.npz").unlink()
     with pytest.raises(CheckpointError, match=r"has lost its file run.npz.*remove it"):
         tm.complete(data * 2, resume=True, **place)
@@ -337,9 +355,9 @@ def test_a_full_disk_does_not_end_a_run(
 ) -> None:
     data, options = RUNS[name]
     whole = tm.complete(data, rng=0, **options)
-    place = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0, **options}
+    place = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
     with pytest.raises(KilledError):
-        tm.complete(data, progress=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **place)
     before = {path: path.read_bytes() for path in (tmp_path / "c").iterdir()}
 
     def fail(_: int) -> None:
@@ -366,7 +384,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
         with monkeypatch.context() as sealed:
             sealed.setattr(what, fail)
             with pytest.raises(InputError, match=r"can be written to, got .*Read-only"):
-                tm.complete(data, checkpoint=tmp_path / "c", progress=seen.append)
+                tm.complete(data, checkpoint=tmp_path / "c", callback=seen.append)
     assert not seen
     assert not (tmp_path / "c").exists()
 
@@ -380,13 +398,13 @@ def test_bad_places_are_refused(tmp_path: Path) -> None:
         tm.complete(data, checkpoint=tmp_path / "file")
     with pytest.raises(InputError, match="does not exist"):
         tm.complete(data, checkpoint=tmp_path / "no" / "c")
-    with pytest.raises(InputError, match="seconds between saves"):
-        tm.complete(data, checkpoint=tmp_path / "c", save_every=-1)
+    with pytest.raises(InputError, match="every 0 seconds or more"):
+        tm.complete(data, checkpoint=saves(tmp_path / "c", -1))
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "save_every": 0, "rng": 0}
+    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
     tm.complete(data, **place)
     part = sorted((tmp_path / "c").glob("0*.npz"))[0]
     part.write_bytes(part.read_bytes()[:100])

@@ -88,16 +88,16 @@ def test_every_kind(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shape", [(30, 20), (9, 8, 7), (6, 5, 4, 3), (5, 4, 4, 3, 3), (3,) * 6])
-@pytest.mark.parametrize("holdout", [None, 0.1])
-def test_every_order(shape: tuple[int, ...], holdout: float | None) -> None:
-    result = tm.complete(holed(shape, 0.8), rank=1, holdout=holdout, rng=0)
+@pytest.mark.parametrize("validation_fraction", [None, 0.1])
+def test_every_order(shape: tuple[int, ...], validation_fraction: float | None) -> None:
+    result = tm.complete(holed(shape, 0.8), rank=1, validation_fraction=validation_fraction, rng=0)
     page = render_report(result)
     check(page)
     views = read_views(page)
     assert views["image"]["sliders"] == len(shape) - 2
     assert views["curve"]["sliders"] == len(shape) - 1
-    assert ("In-sample error" in page) == (holdout is None)
-    assert ("held-out entries</text>" in page) == (holdout is not None)
+    assert ("In-sample error" in page) == (validation_fraction is None)
+    assert ("held-out entries</text>" in page) == (validation_fraction is not None)
 
 
 def test_a_chosen_model_is_marked_on_its_path() -> None:
@@ -259,7 +259,7 @@ def test_unseen_slices_are_named() -> None:
     with pytest.warns(DataWarning):
         result = tm.complete(data, rank=1, rng=0)
     with pytest.warns(DataWarning):
-        assessed = tm.complete(data, rank=1, rng=0, holdout=0.1)
+        assessed = tm.complete(data, rank=1, rng=0, validation_fraction=0.1)
     page = render_report(result)
     assert "Nothing is known at d, o;" in page
     assert 'class="verdict not-assessed"' in page

@@ -37,7 +37,7 @@ def make_video() -> tm.Completion:
         coords=(np.datetime64("2020-01-01") + np.arange(12), None, None, np.array(list("rgb"))),
         name="a </script> video with a long name " * 3,
     )
-    return tm.complete(data, rank=2, holdout=0.1, rng=0)
+    return tm.complete(data, rank=2, validation_fraction=0.1, rng=0)
 
 
 def make_plane() -> tm.Completion:

@@ -588,11 +588,11 @@ def test_a_mask_of_held_out_entries_will_do() -> None:
 def test_fibres_that_were_never_seen_are_remarked() -> None:
     truth = tm.simulate.random_tucker((8, 9, 10), 2, rng=0).todense()
     data = np.where(np.random.default_rng(1).random(truth.shape) < 0.7, truth, np.nan)
-    whole = tm.complete(data, 2, holdout=0.1, rng=0).trust
+    whole = tm.complete(data, 2, validation_fraction=0.1, rng=0).trust
     assert whole.worst_mode is None
     assert whole.remark == ""
     data[2, 3] = data[4, 5] = np.nan
-    trust = tm.complete(data, 2, holdout=0.1, rng=0).trust
+    trust = tm.complete(data, 2, validation_fraction=0.1, rng=0).trust
     assert trust.worst_mode == 2
     assert trust.remark.startswith("2 of 72 fibres along mode 2 have no observed entry")
     assert trust.remark in str(trust)

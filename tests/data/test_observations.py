@@ -385,7 +385,7 @@ def test_a_repeat_is_found_though_some_entries_are_held_out() -> None:
     with pytest.raises(InputError, match=r"every entry once, got 1 repeated \(first: \(0, 0, "):
         tm.complete(values, 2, indices=places, shape=SHAPE)
     with pytest.raises(InputError, match="every entry once, got 1 repeated"):
-        tm.complete(values, 2, indices=places, shape=SHAPE, holdout=0.5, rng=0)
+        tm.complete(values, 2, indices=places, shape=SHAPE, validation_fraction=0.5, rng=0)
 
 
 def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
@@ -393,7 +393,7 @@ def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
     values = np.ones(len(places))
     hidden = (np.argwhere(~KNOWN), TRUTH[~KNOWN])
     with pytest.raises(InputError, match="got 8 in row"):
-        tm.complete(values, 2, indices=places, shape=SHAPE, holdout=hidden)
+        tm.complete(values, 2, indices=places, shape=SHAPE, validation_data=hidden)
 
 
 def test_scipy_matrices_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""`TuckerCompletion` in scikit-learn's hands: its own checks, searches, pipelines, copies."""
+"""The estimators in scikit-learn's hands: its own checks, searches, pipelines, copies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 import tensormend as tm
 from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH, make_dataarray, make_series
 from tensormend.errors import InputError
-from tensormend.integrations.sklearn import TuckerCompletion
+from tensormend.integrations.sklearn import TuckerImputer, TuckerRegressor
 
 pytestmark = pytest.mark.numerical
 
@@ -31,8 +31,8 @@ VALUES = TRUTH[KNOWN]
 SHUFFLED = np.random.default_rng(0).permutation(len(PLACES))
 
 
-def of_places(**options: Any) -> TuckerCompletion:
-    return TuckerCompletion(2, shape=SHAPE, tol=1e-10, **options)
+def of_places(**options: Any) -> TuckerRegressor:
+    return TuckerRegressor(2, shape=SHAPE, tol=1e-10, **options)
 
 
 # scikit-learn's own checks
@@ -50,7 +50,7 @@ NOT_FOR_TENSORS = {
 }
 
 
-@parametrize_with_checks([TuckerCompletion(1)], expected_failed_checks=lambda _: NOT_FOR_TENSORS)
+@parametrize_with_checks([TuckerImputer(1)], expected_failed_checks=lambda _: NOT_FOR_TENSORS)
 def test_checks_of_a_transformer(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -90,7 +90,7 @@ def test_checks_of_a_regressor() -> None:
 def test_every_kind_is_filled_as_complete_does(name: str) -> None:
     case = KINDS[name]
     data = case.given()["data"]
-    estimator = TuckerCompletion(2, max_iter=3)
+    estimator = TuckerImputer(2, max_iter=3)
     expected = case.back(tm.complete(data, 2, max_iter=3).data)
     for filled in (estimator.fit_transform(data), estimator.transform(data)):
         assert type(filled) is case.type
@@ -107,10 +107,10 @@ def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
         "model": "tucker",
         "method": "rcg",
         "center": (0,),
-        "scale": 1,
-        "log": True,
+        "standardize": 1,
+        "value_transform": "log1p",
         "clip": (0, None),
-        "holdout": 0.2,
+        "validation_fraction": 0.2,
         "tol": 1e-3,
         "max_iter": 4,
         "time_limit": 60.0,
@@ -123,25 +123,27 @@ def test_options_are_those_of_complete(monkeypatch: pytest.MonkeyPatch) -> None:
         return tm.complete(**given)
 
     monkeypatch.setattr("tensormend.integrations.sklearn.complete", watched)
-    got = TuckerCompletion(**options, random_state=7).fit(data).completion_
+    got = TuckerImputer(**options, random_state=7).fit(data).completion_
     assert seen.pop("data") is data
+    assert set(options) | {"random_state"} == set(TuckerImputer().get_params())
+    assert set(options) | {"random_state", "shape"} == set(TuckerRegressor().get_params())
+    options["transform"] = options.pop("value_transform")
     assert seen == options | {"rng": 7}
-    assert set(options) | {"shape", "random_state"} == set(TuckerCompletion().get_params())
     np.testing.assert_array_equal(
         got.fitted_values(), tm.complete(data, **options, rng=7).fitted_values()
     )
 
 
 def test_by_default_a_model_is_chosen() -> None:
-    completion = TuckerCompletion(random_state=0).fit(HOLED).completion_
+    completion = TuckerImputer(random_state=0).fit(HOLED).completion_
     assert completion.trials
     np.testing.assert_array_equal(completion.data, tm.complete(HOLED, rng=0).data)
     with pytest.raises(InputError, match="tol needs a rank"):
-        TuckerCompletion(tol=1e-3).fit(HOLED)
+        TuckerImputer(tol=1e-3).fit(HOLED)
 
 
 def test_other_data_are_filled_from_the_fitted_model() -> None:
-    estimator = TuckerCompletion(2, tol=1e-10).fit(HOLED.astype(np.float32))
+    estimator = TuckerImputer(2, tol=1e-10).fit(HOLED.astype(np.float32))
     other = np.where(KNOWN, np.nan, TRUTH + np.pi)
     filled = estimator.transform(other)
     np.testing.assert_array_equal(filled[~KNOWN], other[~KNOWN])  # to the last bit
@@ -154,7 +156,7 @@ def test_other_data_are_filled_from_the_fitted_model() -> None:
 
 
 def test_data_of_another_layout_are_refused() -> None:
-    estimator = TuckerCompletion(2, max_iter=1).fit(HOLED)
+    estimator = TuckerImputer(2, max_iter=1).fit(HOLED)
     message = r"of the shape that was fitted, \(6, 7, 8\), got \(6, 7, 7\); fit data of another"
     with pytest.raises(InputError, match=message):
         estimator.transform(HOLED[:, :, 1:])
@@ -172,13 +174,13 @@ def test_data_of_another_layout_are_refused() -> None:
 
 
 def test_the_target_of_a_later_step_is_ignored() -> None:
-    first, second = (TuckerCompletion(2, max_iter=2).fit_transform(HOLED, y) for y in (None, [1]))
+    first, second = (TuckerImputer(2, max_iter=2).fit_transform(HOLED, y) for y in (None, [1]))
     np.testing.assert_array_equal(first, second)
 
 
 def test_a_pipeline_goes_on_with_what_is_filled() -> None:
     flatten = FunctionTransformer(lambda x: x.reshape(len(x), -1))
-    pipeline = make_pipeline(TuckerCompletion(2, tol=1e-10), flatten, PCA(2))
+    pipeline = make_pipeline(TuckerImputer(2, tol=1e-10), flatten, PCA(2))
     assert pipeline.fit_transform(HOLED).shape == (6, 2)
     assert pipeline[-1].explained_variance_ratio_.sum() == pytest.approx(1)  # the rank is 2
     np.testing.assert_allclose(pipeline.transform(HOLED), pipeline[1:].transform(TRUTH), atol=1e-5)
@@ -211,7 +213,7 @@ def test_predictions_do_not_depend_on_their_company() -> None:
 
 
 def test_fitting_again_changes_nothing() -> None:
-    estimator = TuckerCompletion(shape=SHAPE, random_state=3).fit(PLACES, VALUES)
+    estimator = TuckerRegressor(shape=SHAPE, random_state=3).fit(PLACES, VALUES)
     before, first = dict(vars(estimator)), estimator.predict(PLACES)
     assert vars(estimator) == before
     np.testing.assert_array_equal(estimator.fit(PLACES, VALUES).predict(PLACES), first)
@@ -236,7 +238,7 @@ def noisy_entries(rank: Any) -> tuple[Any, Any, tuple[int, ...]]:
 def test_a_grid_search_over_entries_finds_the_rank() -> None:
     places, values, shape = noisy_entries((2, 3, 2))
     search = GridSearchCV(
-        TuckerCompletion(shape=shape, tol=1e-3),
+        TuckerRegressor(shape=shape, tol=1e-3),
         {"rank": [1, 2, (2, 3, 2), 3]},
         cv=KFold(4, shuffle=True, random_state=0),
         scoring=["r2", "neg_root_mean_squared_error"],
@@ -255,7 +257,7 @@ def test_a_pipeline_from_labels_to_values() -> None:
     np.testing.assert_allclose(estimator.fit(labels, VALUES).predict(labels), VALUES, atol=1e-6)
     folds = KFold(3, shuffle=True, random_state=0)
     assert cross_val_score(estimator, labels, VALUES, cv=folds).min() > 0.999
-    estimator.set_params(tuckercompletion__rank=1)
+    estimator.set_params(tuckerregressor__rank=1)
     assert estimator.fit(labels, VALUES).score(labels, VALUES) < 0.99
 
 
@@ -274,11 +276,11 @@ def test_refusals(X: Any, y: Any, message: str) -> None:
         of_places().fit(X, y)
 
 
-# one class, two contracts
+# two classes, two contracts
 
 
-def test_each_form_has_its_own_methods() -> None:
-    data, places = TuckerCompletion(2), of_places()
+def test_each_class_has_its_own_methods() -> None:
+    data, places = TuckerImputer(2), of_places()
     assert not is_regressor(data)
     assert is_regressor(places)
     for method in ("transform", "fit_transform"):
@@ -287,25 +289,24 @@ def test_each_form_has_its_own_methods() -> None:
     for method in ("predict", "score"):
         assert hasattr(places, method)
         assert not hasattr(data, method)
-    with pytest.raises(AttributeError) as caught:
-        data.fit(HOLED).predict(PLACES)
-    assert "give shape= to fit places and values" in str(caught.value.__cause__)
-    with pytest.raises(AttributeError) as caught:
-        places.transform(HOLED)
-    assert "take the completed array from completion_.data" in str(caught.value.__cause__)
     with pytest.raises(TypeError, match="should have a 'score' method"):
-        GridSearchCV(data, {"rank": [1, 2]}).fit(PLACES, VALUES)  # without shape=
+        GridSearchCV(data, {"rank": [1, 2]}).fit(PLACES, VALUES)
+
+
+def test_a_regressor_needs_the_shape() -> None:
+    with pytest.raises(InputError, match="needs the shape of the tensor, got None; give shape="):
+        TuckerRegressor(2).fit(PLACES, VALUES)
 
 
 def test_nothing_comes_before_a_fit() -> None:
     with pytest.raises(NotFittedError):
-        TuckerCompletion(2).transform(HOLED)
+        TuckerImputer(2).transform(HOLED)
     with pytest.raises(NotFittedError):
         of_places().score(PLACES, VALUES)
 
 
 def test_clones_have_the_parameters_and_not_the_fit() -> None:
-    estimator = TuckerCompletion((2, 3, 2), shape=[20, 21, 22], random_state=1)
+    estimator = TuckerRegressor((2, 3, 2), shape=[20, 21, 22], random_state=1)
     copy = clone(estimator.set_params(tol=1e-4))
     assert copy.get_params() == estimator.get_params()
     assert repr(copy) == repr(estimator)
@@ -317,7 +318,7 @@ def test_pickles_predict_alike() -> None:
     places = of_places().fit(PLACES, VALUES)
     again = pickle.loads(pickle.dumps(places))  # noqa: S301
     np.testing.assert_array_equal(again.predict(PLACES), places.predict(PLACES))
-    data = TuckerCompletion(2, max_iter=2).fit(make_dataarray())
+    data = TuckerImputer(2, max_iter=2).fit(make_dataarray())
     again = pickle.loads(pickle.dumps(data))  # noqa: S301
     xr.testing.assert_identical(again.transform(make_dataarray()), data.completion_.data)
 
@@ -325,7 +326,7 @@ def test_pickles_predict_alike() -> None:
 @pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
 def test_randomness_of_every_sort(make: Any) -> None:
     first, again, other = (
-        TuckerCompletion(1, holdout=0.2, max_iter=1, random_state=make(seed)).fit(HOLED)
+        TuckerImputer(1, validation_fraction=0.2, max_iter=1, random_state=make(seed)).fit(HOLED)
         for seed in (5, 5, 6)
     )
     held = first.completion_.judged.held

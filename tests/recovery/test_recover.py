@@ -82,7 +82,8 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     result = tm.complete(data, rank=(2, 2, 2), method=method, tol=1e-8)
     assert is_recovered(result)
     newton = RGN(target=1e-8)
-    solver = {"auto": Auto(newton, RCG()), "rgn": newton}.get(method) or SOLVERS_BY_NAME[method]()
+    ours: Any = {"auto": Auto(newton, RCG()), "rgn": newton}
+    solver = ours.get(method) or SOLVERS_BY_NAME[method]()
     again = tm.complete(data, rank=2, method=solver, tol=1e-8)
     assert again.n_iter == result.n_iter
     assert again.method == result.method == method
@@ -96,12 +97,12 @@ def test_the_isotropic_scale() -> None:
 
 def test_holdout_by_share_and_by_pair() -> None:
     data = np.where(KNOWN, DENSE, np.nan)
-    result = tm.complete(data, rank=2, holdout=0.2, rng=0, tol=1e-9)
+    result = tm.complete(data, rank=2, validation_fraction=0.2, rng=0, tol=1e-9)
     assert result.history.validation_error[-1] < 1e-7
     hidden = np.argwhere(~KNOWN)
-    result = tm.complete(data, rank=2, holdout=(hidden, DENSE[~KNOWN]), tol=1e-9)
+    result = tm.complete(data, rank=2, validation_data=(hidden, DENSE[~KNOWN]), tol=1e-9)
     assert result.history.validation_error[-1] < 1e-7
-    wrong = tm.complete(data, rank=2, holdout=(hidden, -DENSE[~KNOWN]), tol=1e-9)
+    wrong = tm.complete(data, rank=2, validation_data=(hidden, -DENSE[~KNOWN]), tol=1e-9)
     assert wrong.history.validation_error[-1] == pytest.approx(2)
 
 
@@ -145,15 +146,13 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("init must be one of", init=np.ones(3)),
         refuse("init must be finite", init=TRUTH * np.nan),
         refuse("a complex init", init=TRUTH * 1j),
-        refuse("truth must be finite and not all zero", truth=np.zeros(SHAPE)),
-        refuse("or a pair of indices and values", holdout=[[0, 0, 0]]),
+        refuse("validation_data must be a pair of indices and values", validation_data=[[0, 0, 0]]),
         refuse("max_iter must be a whole number", max_iter=3.5),
         refuse("max_iter must be a whole number", max_iter=None),
         refuse("tol must be a number", tol=None),
         refuse("time_limit must be a number, 0 or more, or None", time_limit="1"),
-        refuse("truth must have shape", truth=np.zeros((2, 2))),
-        refuse("holdout must be a share", holdout=1.5),
-        refuse("held-out measurements must be finite", holdout=([[0, 0, 0]], [np.nan])),
+        refuse("validation_fraction must be a fraction of the", validation_fraction=1.5),
+        refuse("held-out measurements must be finite", validation_data=([[0, 0, 0]], [np.nan])),
         refuse("max_iter must be a whole number, 0 or more", max_iter=-1),
         refuse("threads must be 1 or more", threads=0),
         refuse("observed must be a boolean array", observed=np.ones(SHAPE)),
@@ -162,12 +161,25 @@ def refuse(message: str, **options: Any) -> Any:
     ],
 )
 def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
-    def touched(_: tm.Iteration) -> None:
+    def touched(_: tm.CompletionProgress) -> None:
         raise AssertionError("work was done before the refusal")
 
     given = {"rank": 2, "callback": touched, **options}
     with pytest.raises(InputError, match=message):
         tm.complete(np.where(KNOWN, DENSE, np.nan), **given)
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"),
+    [
+        (np.zeros(SHAPE), "truth must be finite and not all zero"),
+        (np.zeros((2, 2)), "truth must have shape"),
+    ],
+)
+def test_truths_that_cannot_be(truth: Any, message: str) -> None:
+    operator = tm.Sampling.from_observed(KNOWN)
+    with pytest.raises(InputError, match=message):
+        tm.recover(operator, operator.forward(TRUTH), 2, truth=truth)
 
 
 @pytest.mark.parametrize(
@@ -296,15 +308,20 @@ def test_masks_of_masked_arrays_are_kept() -> None:
 
 
 def test_typos_in_options_are_named() -> None:
-    with pytest.raises(TypeError, match="complete has no option max_iters"):
-        tm.complete(np.where(KNOWN, DENSE, np.nan), 2, max_iters=5)
+    with pytest.raises(
+        TypeError, match=r"complete\(\) got an unexpected keyword argument 'max_iters'"
+    ):
+        tm.complete(np.where(KNOWN, DENSE, np.nan), 2, max_iters=5)  # type: ignore[call-arg]
 
 
 def test_held_out_entries_that_are_known_warn() -> None:
     places = np.argwhere(KNOWN)[:7]
-    with pytest.warns(DataWarning, match="7 held-out entries are also known"):
+    with pytest.warns(DataWarning, match="7 held-out entries are also given"):
         tm.complete(
-            np.where(KNOWN, DENSE, np.nan), 2, holdout=(places, DENSE[tuple(places.T)]), max_iter=1
+            np.where(KNOWN, DENSE, np.nan),
+            2,
+            validation_data=(places, DENSE[tuple(places.T)]),
+            max_iter=1,
         )
 
 

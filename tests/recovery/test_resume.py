@@ -86,15 +86,17 @@ def look(moment):
     global n_seen
     n_seen += moment.trial is None
     return n_seen == int(sys.argv[2])
-place = {"checkpoint": "run", "save_every": 0, "resume": True}
-result = tm.complete(data, rng=0, progress=look, **place, **options)
+place = {"checkpoint": tm.Checkpoint("run", every=1, seconds=0), "resume": True}
+result = tm.complete(data, rng=0, callback=look, **place, **options)
 np.savez("out.npz", data=result.data, notes=result.notes)
 """
 SAME = 1e-6  # of the largest value: rounding, and what it leaves of the last of many iterations
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", [{}, {"rank": 3, "center": True, "holdout": 0.1, "tol": 1e-9}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rank": 3, "center": "all", "validation_fraction": 0.1, "tol": 1e-9}]
+)
 def test_a_run_goes_on_on_another_processor(
     options: dict[str, Any], dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,8 +68,8 @@ def seconds_left(moment: CompletionProgress, limit: float | None) -> float:
     A time limit bounds it.
     """
     left = math.nan
-    if moment.seconds >= MIN_SECONDS and moment.share >= MIN_FRACTION:
-        left = moment.seconds * (1 - moment.share) / moment.share
+    if moment.seconds >= MIN_SECONDS and moment.fraction >= MIN_FRACTION:
+        left = moment.seconds * (1 - moment.fraction) / moment.fraction
     if limit is None:
         return left
     most = max(limit - moment.seconds, 0.0)
@@ -153,13 +153,13 @@ class _Bar:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + BAR_SECONDS
-        share = None if math.isnan(moment.share) else 1.0
+        share = None if math.isnan(moment.fraction) else 1.0
         numbers = _fit(moment, self._limit, self._progress.console.width - ECHO - BESIDE)
         self._progress.update(
             self._task,
             description=moment.stage,
             total=share,
-            completed=0 if share is None else moment.share,
+            completed=0 if share is None else moment.fraction,
             numbers=numbers,
         )
 

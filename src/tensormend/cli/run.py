@@ -31,7 +31,7 @@ class Run:
     ----------
     source : the file with missing entries
     where : options of `load`
-    rank, settings : of `complete`; ``center`` and ``scale`` as they were typed
+    rank, settings : of `complete`; ``center`` and ``standardize`` as they were typed
     outputs : the files to write
     checkpoint : folder of the checkpoint
     """
@@ -65,6 +65,10 @@ class Run:
             settings = self._resolve(data.dims)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
 
+            interval = settings.pop("checkpoint_interval", None)
+            checkpoint: Path | tm.Checkpoint | None = self.checkpoint
+            if self.checkpoint is not None and interval is not None:
+                checkpoint = tm.Checkpoint(self.checkpoint, every=1, seconds=interval)
             n_iter = 0
 
             def watch(moment: CompletionProgress) -> bool:
@@ -77,8 +81,8 @@ class Run:
                 result = tm.complete(
                     data,
                     self.rank,
-                    progress=watch,
-                    checkpoint=self.checkpoint,
+                    callback=watch,
+                    checkpoint=checkpoint,
                     resume=resume,
                     **settings,
                 )
@@ -91,15 +95,13 @@ class Run:
     def _resolve(self, dims: tuple[str, ...]) -> dict[str, Any]:
         """Return the settings as the library takes them, modes by number."""
         settings = dict(self.settings)
-        if "scale" in settings:
-            settings["scale"] = find_mode(settings["scale"], dims)
+        if "standardize" in settings:
+            settings["standardize"] = find_mode(settings["standardize"], dims)
         center = settings.get("center")
         if isinstance(center, tuple):
             settings["center"] = tuple(find_mode(mode, dims) for mode in center)
-        elif center is not None:
-            settings["center"] = {"none": False, "mean": (), "all": True}[center]
-        if "log" in settings:
-            settings["log"] = True
+        elif center == "none":
+            settings["center"] = None
         return settings
 
 

@@ -12,7 +12,7 @@ from tensormend.cli.outputs import Outputs
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
 DEFAULTS = {"model": "auto", "method": "auto", "center": "auto"}
-NOT_OF_THE_ANSWER = ("threads", "memory_limit", "save_every")
+NOT_OF_THE_ANSWER = ("threads", "memory_limit", "checkpoint_interval")
 
 
 def given(**settings: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ __all__ = ["Inspection", "Mode", "RankTrial", "Values", "inspect"]
 
 ENOUGH = 2.0  # entries per degree of freedom below which a plain fit is doubtful, as in `judge`
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-HOLDOUT = 0.1
+FRACTION = 0.1
 CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below
 # when a trial may stop
 ROUGHLY: dict[str, Any] = {"min_delta": 1e-2, "patience": 5, "max_iter": 100}
@@ -232,7 +232,7 @@ def _try_ranks(
                     trial.rank,
                     indices=known.indices,
                     shape=known.shape,
-                    holdout=HOLDOUT,
+                    validation_fraction=FRACTION,
                     time_limit=left,
                     threads=threads,
                     rng=rng,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -17,7 +16,13 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.storage import check_folder, hold, load_arrays, save_arrays
 from tensormend.errors import CheckpointError, InputError
-from tensormend.recovery.checkpoint import Checkpoint, read_extra, read_seconds, warn_unsaved
+from tensormend.recovery.checkpoint import (
+    Checkpoint,
+    read_extra,
+    read_n_iter,
+    read_seconds,
+    warn_unsaved,
+)
 
 __all__ = ["Journal", "Part"]
 
@@ -38,7 +43,7 @@ class Part:
     what: str
     done: Path | None
     running: Path | None
-    every: float
+    saves: Checkpoint | None
     started: float = field(default_factory=time.perf_counter)
 
     def outcome(self) -> dict[str, Array] | None:
@@ -50,9 +55,9 @@ class Part:
 
     def finish(self, arrays: Mapping[str, Array]) -> None:
         """Save the outcome, if it took long enough to be worth it."""
-        if self.done is None or self.running is None:
+        if self.done is None or self.running is None or self.saves is None:
             return
-        if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.every):
+        if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.saves.seconds):
             try:
                 save_arrays(self.done, "part", {**arrays, WHAT: np.array(self.what)})
             except (OSError, InputError) as error:
@@ -64,13 +69,13 @@ class Part:
         self, extra: Callable[[], Mapping[str, Array]] | None = None
     ) -> Checkpoint | None:
         """Return where and how often a run within the part is saved."""
-        if self.running is None:
+        if self.running is None or self.saves is None:
             return None
 
         def labelled() -> dict[str, Array]:
             return {**({} if extra is None else extra()), WHAT: np.array(self.what)}
 
-        return Checkpoint(self.running, every=1, seconds=self.every, extra=labelled)
+        return replace(self.saves, path=self.running, extra=labelled)
 
     @property
     def can_resume(self) -> bool:
@@ -78,6 +83,11 @@ class Part:
         if self.running is None or not self.running.exists():
             return False
         return str(read_extra(self.running).get(WHAT, "")) == self.what
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations that the run to continue had made."""
+        return read_n_iter(self.running) if self.running and self.can_resume else 0
 
     @property
     def spent(self) -> float:
@@ -101,7 +111,7 @@ class Journal:
     """
 
     folder: Path | None = None
-    every: float = 5.0
+    saves: Checkpoint | None = None
     n_parts: int = 0
     lock: BinaryIO | None = None
     is_new: bool = False
@@ -128,39 +138,41 @@ class Journal:
         """Return the next step, which is told from others by what it is in words."""
         self.n_parts += 1
         if self.folder is None:
-            return Part(what, None, None, self.every)
+            return Part(what, None, None, None)
         stem = self.folder / f"{self.n_parts:05d}"
-        return Part(what, stem.with_suffix(".npz"), stem.with_suffix(".running.npz"), self.every)
+        return Part(what, stem.with_suffix(".npz"), stem.with_suffix(".running.npz"), self.saves)
 
     @classmethod
     def open(
         cls,
-        folder: str | os.PathLike[str] | None,
+        checkpoint: Checkpoint | None,
         signature: Mapping[str, str],
         rng: int | np.random.Generator | None,
         *,
         resume: bool,
-        every: float,
     ) -> tuple[Journal, np.random.Generator]:
-        """Begin a journal or go on with one; return it with the generator of the run.
+        """Begin a journal or continue one; return it with the generator of the run.
 
         Parameters
         ----------
-        folder : where to keep it; made if it is not there, ``None`` for no journal
-        signature : what the computation depends on
-        rng : its seed or generator; ``None`` with ``resume`` takes that of the journal
-        resume : go on with a journal that is there; if there is none, begin
-        every : seconds between saves
+        checkpoint : Checkpoint or None
+            Folder, created if it does not exist, and how often to save; ``None`` for no journal.
+        signature : mapping of str to str
+            What the computation depends on.
+        rng : int, Generator or None
+            Seed or generator; ``None`` with ``resume`` takes that of the journal.
+        resume : bool
+            Continue a journal that exists; if there is none, begin.
 
+        Notes
+        -----
         The folder belongs to the journal until it is closed, as by a ``with`` block.
         """
-        if not every >= 0:
-            raise InputError(f"seconds between saves must be 0 or more, got {every!r}")
-        if folder is None:
+        if checkpoint is None:
             if resume:
-                raise InputError("resume needs a checkpoint to go on from; give checkpoint=")
+                raise InputError("resume needs a checkpoint to continue; give checkpoint=")
             return cls(), np.random.default_rng(rng)
-        place = check_folder(folder)
+        place = check_folder(checkpoint.path)
         if place.exists() and not place.is_dir():
             raise InputError(f"a checkpoint must be a folder, got the file {place}; choose another")
         head = place / HEAD
@@ -177,7 +189,7 @@ class Journal:
             ) from error
         except OSError as error:
             raise _cannot_write(place, error) from error
-        journal = cls(place, every, lock=lock, is_new=not head.exists())
+        journal = cls(place, checkpoint, lock=lock, is_new=not head.exists())
         try:
             for left in place.glob(".*.npz.*.part"):  # of a run that was killed while it saved
                 left.unlink(missing_ok=True)

@@ -4,79 +4,118 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.means import ModeMeans, fit_deviations, fit_mode_means
+from tensormend.completion.means import fit_deviations, fit_mode_means
 from tensormend.core.algebra import Array, as_shape, is_inexact, normalize_mode
 from tensormend.core.fibres import check_indices
 from tensormend.errors import InputError
 
 __all__ = ["FittedPreprocessing", "Preprocessing"]
 
-AUTO_SHARE = 0.5  # of the mean square, below which the means must bring it to be worth taking out
 BLOCK = 2**18  # values worked on at a time, in double precision
+
+
+Center = Literal["auto", "mean", "all"] | Sequence[int] | None
+"""What may be subtracted before a fit, see `Preprocessing`."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to the values before a fit, and undone after it; nothing by default.
+    """What is done to the values before a fit and inverted after it; nothing by default.
 
-    Values take the steps in the order of the parameters; the inverse takes them
-    back.
+    The steps are applied in the order of the parameters, and `FittedPreprocessing` inverts them in
+    the opposite order.
 
     Parameters
     ----------
-    log : take ``log1p``, for counts and other values above -1
-    center : subtract ``mean + sum_k effect_k[i_k]``, a grand mean and one effect for every slice
-        of some modes: all modes (``True``), those named (``()`` for the grand mean alone), or none
-        (``False``). ``"auto"`` takes all modes if that brings the mean square of the values below
-        half of what it was, and none otherwise; the effects count against it, as in generalized
-        cross-validation.
-    scale : a mode whose slices are divided by their standard deviation, each about its own mean
-    clip : least and largest value that the inverse may give, ``None`` for no bound on a side
+    transform : {"log1p"} or None, default=None
+        Function of every value; ``"log1p"`` is for counts and other values above -1.
+    center : {"auto", "mean", "all"}, sequence of int, or None, default="auto"
+        Subtract ``mean + sum_k effect_k[i_k]``, a grand mean and one effect for every slice of
+        some modes: the grand mean alone (``"mean"``), with the effects of all modes (``"all"``) or
+        of those named, or nothing (``None``). With ``"auto"`` the centring is part of the model:
+        where `complete` compares models on held-out entries it is compared with them, and where
+        nothing is compared (a given rank, or `fit`) nothing is subtracted.
+    standardize : int or None, default=None
+        Mode whose slices are divided by their standard deviations, each about its own mean.
+    clip : pair of float or None, default=None
+        Least and largest value that the inverse may return, ``None`` for no bound on a side.
 
     Notes
     -----
     The means are fitted by least squares on the observed entries, all effects at once, with
     ``5 ||effects||^2`` added to the squares: a slice with ``n`` observations keeps about
-    ``n / (n + 5)`` of its effect, and one without any has none. Logarithms of deviations are
-    shrunk alike, to their mean over the slices; slices that are constant or not seen twice take
-    that mean.
+    ``n / (n + 5)`` of its effect, and one without any has none. Logarithms of standard deviations
+    are shrunk in the same way, to their mean over the slices; slices that are constant or observed
+    less than twice take that mean.
 
-    Means added back raise the multilinear rank, by up to 2 in every mode. Data that are exactly of
-    low rank are better left as they are.
+    Means that are added back raise the multilinear rank, by up to 2 in every mode. Data that are
+    exactly of low rank are better left as they are.
 
     Examples
     --------
-    >>> places = np.array([[0, 0], [0, 1], [1, 0], [2, 1]])
+    >>> indices = np.array([[0, 0], [0, 1], [1, 0], [2, 1]])
     >>> values = np.array([3.0, 5.0, 0.0, 8.0])
-    >>> fitted = Preprocessing(log=True, center=True, clip=(0, None)).fit(places, values, (3, 2))
-    >>> inside = fitted.transform(places, values)
-    >>> bool(np.allclose(fitted.inverse_transform(places, inside), values))
+    >>> settings = Preprocessing(transform="log1p", center="all", clip=(0, None))
+    >>> fitted = settings.fit(indices, values, (3, 2))
+    >>> inside = fitted.transform(indices, values)
+    >>> bool(np.allclose(fitted.inverse_transform(indices, inside), values))
     True
     """
 
-    log: bool = False
-    center: bool | Literal["auto"] | Sequence[int] = False
-    scale: int | None = None
+    transform: Literal["log1p"] | None = None
+    center: Center = "auto"
+    standardize: int | None = None
     clip: tuple[float | None, float | None] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.log, bool):
-            raise InputError(f"log must be True or False, got {self.log!r}")
-        if not isinstance(self.center, bool | str) or self.center not in (True, False, "auto"):
+        if self.transform not in (None, "log1p"):
+            raise InputError(f"transform must be 'log1p' or None, got {self.transform!r}")
+        if self.center is not None and not isinstance(self.center, str):
             object.__setattr__(self, "center", _as_modes(self.center))
-        if self.scale is not None and not _is_mode(self.scale):
-            raise InputError(f"scale must be one mode, or None for no scaling, got {self.scale!r}")
+        elif self.center not in (None, "auto", "mean", "all"):
+            raise InputError(f"{_CENTER}, got {self.center!r}; for example center=(0, 2)")
+        if self.standardize is not None and not _is_mode(self.standardize):
+            raise InputError(
+                f"standardize must be one mode, or None, got {self.standardize!r}; modes count "
+                "from 0"
+            )
         _bounds(self.clip)
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether nothing is done to values, so that there is nothing to fit."""
-        return self == Preprocessing()
+    def is_identity(self) -> bool:
+        """Whether values stay as they are, so that there is nothing to fit."""
+        return self._keeps_values and self.clip is None
+
+    @property
+    def _keeps_values(self) -> bool:
+        is_centred = self.center not in (None, "auto")
+        return self.transform is None and self.standardize is None and not is_centred
+
+    def center_modes(self, order: int) -> tuple[int, ...] | None:
+        """Return the modes with effects, ``()`` for the mean alone, ``None`` for no centring.
+
+        Parameters
+        ----------
+        order : int
+            Number of modes of the tensor.
+        """
+        if self.center is None or self.center == "auto":
+            return None
+        if isinstance(self.center, str):
+            return tuple(range(order)) if self.center == "all" else ()
+        modes = tuple(normalize_mode(int(k), order) for k in self.center)
+        if len(set(modes)) < len(modes):
+            raise InputError(f"center must name every mode once, got {self.center}; drop repeats")
+        return modes
+
+    def with_center(self, modes: tuple[int, ...] | None) -> Preprocessing:
+        """Return the same settings with the centring that `center_modes` describes."""
+        return replace(self, center="mean" if modes == () else modes)
 
     def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> FittedPreprocessing:
         """Fit the means and deviations to the observed entries of a tensor.
@@ -90,61 +129,44 @@ class Preprocessing:
         shape = as_shape(shape)
         indices = check_indices(np.asarray(indices), shape).astype(np.int64, copy=False)
         values = _as_values(values, len(indices))
-        modes = self._center_modes(len(shape))
-        scale = None if self.scale is None else normalize_mode(self.scale, len(shape))
+        modes = self.center_modes(len(shape))
+        mode = None if self.standardize is None else normalize_mode(self.standardize, len(shape))
         low, high = _bounds(self.clip)
         self._check_values(values, low, high)
         work = _widened(values)
-        if self.log:
+        if self.transform is not None:
             np.log1p(work, out=work)
         # a power of two loses no bit, and squares neither overflow nor vanish
         unit = 2.0 ** math.floor(math.log2(np.abs(work.view(np.float64)).max() or 1.0))
         work /= unit
-        means = self._fit_means(indices, work, shape, modes)
-        if means is not None:
+        means, effects = None, {}
+        if modes is not None:
+            columns, sizes = [indices[:, k] for k in modes], [shape[k] for k in modes]
+            means = fit_mode_means(columns, sizes, work)
+            effects = {k: unit * part for k, part in zip(modes, means.effects, strict=True)}
             work = means.left
-        deviations = None
-        if scale is not None:
-            deviations = unit * fit_deviations(indices[:, scale], shape[scale], work)
-        pairs = () if means is None else zip(modes, means.effects, strict=True)
+        stds = None
+        if mode is not None:
+            stds = unit * fit_deviations(indices[:, mode], shape[mode], work)
         return FittedPreprocessing(
             shape=shape,
-            log=self.log,
+            value_transform=self.transform,
             mean=None if means is None else unit * means.mean,
-            effects={k: unit * effect for k, effect in pairs},
-            scale=scale,
-            deviations=deviations,
+            effects=effects,
+            standardize=mode,
+            stds=stds,
             clip=(low, high),
             degrees_of_freedom=0.0 if means is None else means.degrees_of_freedom,
         )
 
-    def _fit_means(
-        self, indices: Array, values: Array, shape: tuple[int, ...], modes: tuple[int, ...]
-    ) -> ModeMeans | None:
-        if self.center is False:
-            return None
-        columns, sizes = [indices[:, k] for k in modes], [shape[k] for k in modes]
-        means = fit_mode_means(columns, sizes, values)
-        if self.center == "auto" and means.error >= AUTO_SHARE * np.mean(np.abs(values) ** 2):
-            return None
-        return means
-
-    def _center_modes(self, order: int) -> tuple[int, ...]:
-        if isinstance(self.center, bool) or self.center == "auto":
-            return tuple(range(order))
-        modes = tuple(normalize_mode(int(k), order) for k in self.center)
-        if len(set(modes)) < len(modes):
-            raise InputError(f"center must name every mode once, got {self.center}; drop repeats")
-        return modes
-
     def _check_values(self, values: Array, low: float, high: float) -> None:
         if values.dtype.kind == "c":
-            if self.log or self.clip is not None:
+            if self.transform is not None or self.clip is not None:
                 raise InputError(
-                    "log and clip are for real values, got complex ones; leave both out"
+                    "transform and clip are for real values, got complex ones; leave both out"
                 )
             return
-        if self.log:
+        if self.transform is not None:
             _check_above_minus_one(values)
         least, largest = float(values.min()), float(values.max())
         if least < low or largest > high:
@@ -157,59 +179,71 @@ class Preprocessing:
 
 @dataclass(frozen=True, eq=False)
 class FittedPreprocessing:
-    """Preprocessing with its means and deviations: made by `Preprocessing.fit`.
+    """Preprocessing with its means and standard deviations, as `Preprocessing.fit` returns it.
 
     Attributes
     ----------
-    shape : sizes of the modes
-    log : whether ``log1p`` is taken
-    mean : the grand mean; ``None`` where nothing is subtracted
-    effects : per mode that has them, one effect a slice, added to the mean
-    scale : the mode whose slices are divided by ``deviations``; ``None`` where none is
-    deviations : one standard deviation a slice of that mode, or ``None``
-    clip : least and largest value that `inverse_transform` gives
-    degrees_of_freedom : what the means took from the data, shrinkage counted
+    shape : tuple of int
+        Shape of the tensor.
+    value_transform : {"log1p"} or None
+        Function of every value.
+    mean : scalar or None
+        The grand mean; ``None`` if nothing is subtracted.
+    effects : mapping of int to array
+        For every mode that has them one effect per slice, added to the mean.
+    standardize : int or None
+        Mode whose slices are divided by ``stds``.
+    stds : array or None
+        One standard deviation per slice of that mode.
+    clip : pair of float
+        Least and largest value that `inverse_transform` returns.
+    degrees_of_freedom : float
+        Degrees of freedom of the means, those of shrunk effects counted in part.
     """
 
     shape: tuple[int, ...]
-    log: bool
+    value_transform: Literal["log1p"] | None
     mean: Any
     effects: Mapping[int, Array]
-    scale: int | None
-    deviations: Array | None
+    standardize: int | None
+    stds: Array | None
     clip: tuple[float, float]
     degrees_of_freedom: float = 0.0
 
     def __post_init__(self) -> None:
         pairs = list(self.effects.items())
-        if self.scale is not None and self.deviations is not None:
-            pairs.append((self.scale, self.deviations))
+        if self.standardize is not None and self.stds is not None:
+            pairs.append((self.standardize, self.stds))
         for k, array in pairs:
             if not 0 <= k < len(self.shape) or array.shape != self.shape[k : k + 1]:
                 raise InputError(
-                    f"effects and deviations must have one number for each slice of their mode in "
-                    f"shape {self.shape}, got shape {array.shape} for mode {k}"
+                    f"effects and standard deviations must have one number per slice of their mode "
+                    f"in shape {self.shape}, got shape {array.shape} for mode {k}"
                 )
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> FittedPreprocessing:
         """Return what does nothing."""
-        return cls(shape, False, None, {}, None, None, (-math.inf, math.inf))
+        return cls(shape, None, None, {}, None, None, (-math.inf, math.inf))
 
     @property
     def is_identity(self) -> bool:
         """Whether values stay as they are, both ways."""
-        steps = (self.log, self.mean is not None, self.scale is not None)
-        return not any(steps) and self.clip == (-math.inf, math.inf)
+        return self.keeps_values and self.clip == (-math.inf, math.inf)
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether a fit works on the values as they are, whatever is clipped after it."""
+        return self.value_transform is None and self.mean is None and self.standardize is None
 
     def transform(self, indices: Any, values: Any) -> Array:
         """Bring values at ``m x d`` indices to where a fit should work; the data type is kept."""
         indices, values = self._check(indices, values)
-        if self.log:
+        if self.value_transform is not None:
             _check_above_minus_one(values)
         out = np.empty(values.shape, dtype=self._out_dtype(values))
         for part, work, offset, deviation in self._blocks(indices, values):
-            if self.log:
+            if self.value_transform is not None:
                 np.log1p(work, out=work)
             out[part] = (work - offset) / deviation
         return out
@@ -219,7 +253,7 @@ class FittedPreprocessing:
         indices, values = self._check(indices, values)
         out = np.empty(values.shape, dtype=self._out_dtype(values))
         for part, work, offset, deviation in self._blocks(indices, values):
-            out[part] = self._unlog(work * deviation + offset)
+            out[part] = self._finish(work * deviation + offset)
         return out
 
     def inverse_transform_block(self, array: Array, keys: Sequence[Any] | None = None) -> Array:
@@ -247,23 +281,23 @@ class FittedPreprocessing:
         for first in range(0, len(array), rows):
             part = slice(first, first + rows)
             offset, deviation = self._fitted_at(np.ix_(places[0][part], *places[1:]))
-            out[part] = self._unlog(_widened(array[part]) * deviation + offset)
+            out[part] = self._finish(_widened(array[part]) * deviation + offset)
         return out
 
     def describe(self) -> str:
         """Say in a sentence what is done."""
         if self.is_identity:
             return "Values are taken as they are."
-        steps = ["log1p taken"] if self.log else []
+        steps = ["log1p taken"] if self.value_transform else []
         if self.mean is not None:
             what = f"the grand mean {self.mean:.4g}"
             if self.effects:
                 what += f" and an effect for every slice of {_list_modes(sorted(self.effects))}"
             steps.append(f"{what} taken out")
-        if self.deviations is not None:
-            low, high = self.deviations.min(), self.deviations.max()
+        if self.stds is not None:
+            low, high = self.stds.min(), self.stds.max()
             steps.append(
-                f"slices of mode {self.scale} divided by their standard deviations "
+                f"slices of mode {self.standardize} divided by their standard deviations "
                 f"({low:.3g} to {high:.3g})"
             )
         text = "; ".join(steps) or "values are taken as they are"
@@ -277,15 +311,15 @@ class FittedPreprocessing:
         """Return everything by name, as arrays."""
         arrays = {
             "shape": np.array(self.shape),
-            "log": np.array(self.log),
+            "value_transform": np.array(self.value_transform or ""),
             "clip": np.array(self.clip),
             "degrees_of_freedom": np.array(self.degrees_of_freedom),
         }
         if self.mean is not None:
             arrays["mean"] = np.array(self.mean)
             arrays |= {f"effect_{k}": effect for k, effect in self.effects.items()}
-        if self.deviations is not None:
-            arrays |= {"scale": np.array(self.scale), "deviations": self.deviations}
+        if self.stds is not None:
+            arrays |= {"standardize": np.array(self.standardize), "stds": self.stds}
         return arrays
 
     @classmethod
@@ -293,16 +327,16 @@ class FittedPreprocessing:
         """Return the preprocessing of which `as_arrays` was made."""
         try:
             shape = as_shape(arrays["shape"].tolist())
-            is_scaled = "deviations" in arrays
+            is_standardized = "stds" in arrays
             low, high = arrays["clip"].tolist()
             modes = [k for k in range(len(shape)) if f"effect_{k}" in arrays]
             return cls(
                 shape=shape,
-                log=bool(arrays["log"]),
+                value_transform=_as_transform(str(arrays["value_transform"])),
                 mean=arrays["mean"][()] if "mean" in arrays else None,
                 effects={k: arrays[f"effect_{k}"] for k in modes},
-                scale=int(arrays["scale"]) if is_scaled else None,
-                deviations=arrays["deviations"] if is_scaled else None,
+                standardize=int(arrays["standardize"]) if is_standardized else None,
+                stds=arrays["stds"] if is_standardized else None,
                 clip=(low, high),
                 degrees_of_freedom=float(arrays["degrees_of_freedom"]),
             )
@@ -318,7 +352,9 @@ class FittedPreprocessing:
         return indices, values
 
     def _check_real(self, values: Array) -> None:
-        if values.dtype.kind == "c" and (self.log or self.clip != (-math.inf, math.inf)):
+        if values.dtype.kind == "c" and (
+            self.value_transform or self.clip != (-math.inf, math.inf)
+        ):
             raise InputError(
                 "this preprocessing has a logarithm or bounds, which are for real values, got "
                 "complex ones; take their real part"
@@ -339,12 +375,12 @@ class FittedPreprocessing:
         offset = 0.0 if self.mean is None else self.mean
         for k, effect in self.effects.items():
             offset = offset + effect[places[k]]
-        if self.scale is None or self.deviations is None:
+        if self.standardize is None or self.stds is None:
             return offset, 1.0
-        return offset, self.deviations[places[self.scale]]
+        return offset, self.stds[places[self.standardize]]
 
-    def _unlog(self, work: Array) -> Array:
-        if self.log:
+    def _finish(self, work: Array) -> Array:
+        if self.value_transform is not None:
             work = np.expm1(work)
         return work if self.clip == (-math.inf, math.inf) else np.clip(work, *self.clip)
 
@@ -352,16 +388,29 @@ class FittedPreprocessing:
 # checks
 
 
+_CENTER = "center must be None, 'auto', 'mean', 'all' or a sequence of modes"
+
+
+def _as_transform(name: str) -> Literal["log1p"] | None:
+    if name not in ("", "log1p"):
+        raise InputError(
+            f"preprocessing must have no transform or 'log1p', got {name!r}; a later version of "
+            "tensormend may read it"
+        )
+    return "log1p" if name == "log1p" else None
+
+
 def _is_mode(mode: Any) -> bool:
     return isinstance(mode, int | np.integer) and not isinstance(mode, bool)
 
 
 def _as_modes(center: Any) -> tuple[int, ...]:
-    is_list = isinstance(center, Sequence | np.ndarray) and not isinstance(center, str)
+    is_list = isinstance(center, Sequence | np.ndarray)
     if not is_list or not all(_is_mode(k) for k in center):
+        raise InputError(f"{_CENTER}, got {center!r}; for example center=(0, 2)")
+    if not len(center):
         raise InputError(
-            f"center must be True, False, 'auto' or a tuple of modes, got {center!r}; "
-            "for example center=(0, 2)"
+            "center must name a mode, got none; use 'mean' for the grand mean alone, or None"
         )
     return tuple(int(k) for k in center)
 
@@ -411,8 +460,8 @@ def _check_above_minus_one(values: Array) -> None:
     least = float(values.min())
     if least <= -1:
         raise InputError(
-            f"log takes log1p of the values, which must be above -1, got {least:g}; shift the "
-            "values, or leave log out"
+            f"transform='log1p' takes values above -1, got {least:g}; shift the values, or leave "
+            "the transform out"
         )
 
 

@@ -1,77 +1,114 @@
-"""What every completion has: the data, what is done to them, who looks on, what is remembered."""
+"""What every completion has: data, settings, progress, checkpoint."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from tensormend.completion.journal import Part
+from tensormend.completion.journal import Journal, Part
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.selection import Watch
 from tensormend.core.algebra import Array
 from tensormend.data.observations import Observations
+from tensormend.errors import InputError
 from tensormend.operators import Sampling
+from tensormend.recovery.checkpoint import Checkpoint
 from tensormend.recovery.loop import Callback, Iteration
 
-__all__ = ["KnownSampling", "Run", "sign"]
+__all__ = ["ObservedSampling", "Run"]
 
 PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A completion that is under way, down to its last fit.
+    """What a completion is asked for, whichever model it fits.
 
     Attributes
     ----------
-    known : the data
-    preprocessing : what is done to their values
-    rng : generator of what is random
-    watch : is told of every iteration
-    part : of the journal, for the last fit
-    threads : of the kernels
+    observations : Observations
+        The data.
+    preprocessing : Preprocessing
+        What is done to their values.
+    rng : int, Generator or None
+        Seed or generator as given; `open_journal` makes a generator of it.
+    threads : int or None
+        Threads of the kernels.
+    time_limit : float or None
+        Seconds for the whole run.
+    memory_limit : float or None
+        Bytes that it may take.
+    watch : Watch
+        Counts iterations and calls the callbacks.
+    checkpoint : Checkpoint or None
+        Folder to save the run in, and how often.
+    resume : bool
+        Whether to continue the run in that folder.
     """
 
-    known: Observations
+    observations: Observations
     preprocessing: Preprocessing
-    rng: np.random.Generator
-    watch: Watch
-    part: Part
+    rng: int | np.random.Generator | None
     threads: int | None
+    time_limit: float | None
+    memory_limit: float | None
+    watch: Watch
+    checkpoint: Checkpoint | None
+    resume: bool
 
-    def looks_on(self, note: str, callback: Callback | None = None) -> Callback:
-        """Return a callback for the last fit, which tells of it and may end it.
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.time_limit, int | float | np.number)
+        if self.time_limit is not None and not (is_number and self.time_limit >= 0):
+            raise InputError(
+                f"time_limit must be a number, 0 or more, or None, got {self.time_limit!r}",
+                parameter="time_limit",
+            )
+
+    @property
+    def limit(self) -> float:
+        """Seconds for the whole run, infinity without a limit."""
+        return math.inf if self.time_limit is None else self.time_limit
+
+    def open_journal(self, settings: Mapping[str, Any]) -> tuple[Journal, np.random.Generator]:
+        """Open the folder of the run, which depends on these settings beside the data."""
+        signature = {} if self.checkpoint is None else self._sign(settings)
+        return Journal.open(self.checkpoint, signature, self.rng, resume=self.resume)
+
+    def fit_callback(self, part: Part, note: str) -> Callback:
+        """Return a callback for the last fit, which reports it and may end it.
 
         Who has ended the search gets the last fit all the same.
         """
         was_stopped = self.watch.is_stopped
+        self.watch.skip(part.n_iter)
 
-        def look(now: Iteration) -> bool:
-            error = None if np.isnan(now.record.validation_error) else now.record.validation_error
-            is_asked = self.watch.tell("fit", now.record, note, validation_error=error)
-            is_over = bool(callback is not None and callback(now))
-            return is_over or (is_asked and not was_stopped)
+        def report(now: Iteration) -> bool:
+            error = now.record.validation_error
+            error_or_none = None if np.isnan(error) else error
+            is_asked = self.watch.tell("fit", now.record, note, validation_error=error_or_none)
+            return is_asked and not was_stopped
 
-        return look
+        return report
 
+    def _sign(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """Describe a run by what its result depends on, by name."""
+        from importlib.metadata import version  # here, because it takes long to import
 
-def sign(
-    known: Observations, preprocessing: Preprocessing, settings: Mapping[str, Any]
-) -> dict[str, str]:
-    """Describe a run by what its result depends on, by name."""
-    from importlib.metadata import version  # here, because it takes long to import
-
-    steps = {part.name: getattr(preprocessing, part.name) for part in fields(preprocessing)}
-    return {
-        "version": version("tensormend"),
-        "shape": str(known.shape),
-        "data": f"{known.values.dtype} {_digest(known.indices, known.values)}",
-        **{name: _say(value) for name, value in {**steps, **settings}.items()},
-    }
+        given = self.observations
+        steps = {
+            part.name: getattr(self.preprocessing, part.name) for part in fields(self.preprocessing)
+        }
+        return {
+            "version": version("tensormend"),
+            "shape": str(given.shape),
+            "data": f"{given.values.dtype} {_digest(given.indices, given.values)}",
+            **{name: _say(value) for name, value in {**steps, **settings}.items()},
+        }
 
 
 def _say(value: Any) -> str:
@@ -86,6 +123,8 @@ def _say(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         parts = (f"{part.name} {_say(getattr(value, part.name))}" for part in fields(value))
         return f"{name}({', '.join(parts)})"
+    if isinstance(value, type | np.dtype):
+        return str(np.dtype(value))
     return repr(value) if isinstance(value, PLAIN_TYPES) else name
 
 
@@ -96,13 +135,13 @@ def _digest(*arrays: Array) -> str:
     return digest.hexdigest()
 
 
-class KnownSampling(Sampling):
-    """Sampling that calls modes and places by the names they have in the data."""
+class ObservedSampling(Sampling):
+    """Sampling whose messages call modes and indices by the names they have in the data."""
 
-    def __init__(self, known: Observations, places: Array, **settings: Any) -> None:
-        super().__init__(known.shape, places, **settings)
-        self._kind = known.container
+    def __init__(self, observations: Observations, indices: Array, **settings: Any) -> None:
+        super().__init__(observations.shape, indices, **settings)
+        self._container = observations.container
 
-    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its places, for a message."""
-        return self._kind.describe(mode, places)
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its indices, for a message."""
+        return self._container.describe(mode, indices)

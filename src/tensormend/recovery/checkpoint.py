@@ -24,6 +24,7 @@ __all__ = [
     "RunSoFar",
     "load_run",
     "read_extra",
+    "read_n_iter",
     "read_seconds",
     "save_run",
     "warn_unsaved",
@@ -147,6 +148,11 @@ def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
 def read_seconds(path: str | os.PathLike[str]) -> float:
     """Return how long the run of a checkpoint had taken when it was saved."""
     return float(_load_checkpoint(path)["history.seconds"][-1])
+
+
+def read_n_iter(path: str | os.PathLike[str]) -> int:
+    """Return how many iterations the run of a checkpoint had made when it was saved."""
+    return len(_load_checkpoint(path)["history.seconds"]) - 1
 
 
 def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:

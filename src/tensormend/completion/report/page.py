@@ -181,13 +181,13 @@ def _model_note(result: Completion, modes: Sequence[Mode]) -> str:
 
 def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
     fitted = result.preprocessing
-    steps = ["log1p"] if fitted.log else []
+    steps = ["log1p"] if fitted.value_transform else []
     if fitted.mean is not None:
         steps.append("grand mean taken out")
     if fitted.effects:
         steps.append(f"effects of {', '.join(modes[k].name for k in fitted.effects)} taken out")
-    if fitted.scale is not None:
-        steps.append(f"divided by the deviations along {modes[fitted.scale].name}")
+    if fitted.standardize is not None:
+        steps.append(f"divided by the standard deviations along {modes[fitted.standardize].name}")
     if fitted.clip != (-math.inf, math.inf):
         steps.append(f"filled-in values kept between {fitted.clip[0]:g} and {fitted.clip[1]:g}")
     return ", ".join(steps) or "none"

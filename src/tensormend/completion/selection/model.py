@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from tensormend.completion.selection.search import Found, Search, over_folds, pr
 from tensormend.completion.selection.strengths import best_strength, tune_balance
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
-from tensormend.core.algebra import Array, normalize_mode
+from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.data.observations import Observations
 from tensormend.errors import InputError
@@ -70,8 +70,7 @@ def choose_model(
     *,
     preprocessing: Preprocessing | None = None,
     model: Literal["auto", "shrinkage", "tucker"] = "auto",
-    center: Literal["auto"] | bool | Sequence[int] = "auto",
-    holdout: float = 0.1,
+    validation_fraction: float = 0.1,
     time_limit: float = math.inf,
     rng: np.random.Generator | int | None = None,
     threads: int | None = None,
@@ -97,11 +96,9 @@ def choose_model(
     Parameters
     ----------
     entries : what is known
-    preprocessing : log, scale and clip; the centring in it is replaced
+    preprocessing : what is done to the values; its centring is compared too where it is "auto"
     model : ``"shrinkage"`` or ``"tucker"`` to try only one kind of model
-    center : modes to take effects out of, ``True`` for all, ``()`` for the grand mean alone,
-        ``False`` for nothing; ``"auto"`` is the rule above
-    holdout : share of the entries to hold out
+    validation_fraction : fraction of the entries to hold out
     time_limit : the search ends by then with the best model so far
     watch : is told of every iteration and trial, and may end the search
     journal : remembers what was done
@@ -117,13 +114,17 @@ def choose_model(
     if unit != 1:
         entries = replace(entries, values=entries.values / entries.values.dtype.type(unit))
     pattern = find_pattern(entries.indices, entries.shape)
-    folds = draw_folds(entries.indices, entries.shape, rng, share=holdout, pattern=pattern)
+    folds = draw_folds(
+        entries.indices, entries.shape, rng, share=validation_fraction, pattern=pattern
+    )
     if not folds:
         raise InputError(
             f"no entry can be held out of {len(entries)}: every slice needs one that is left; "
             "give a rank"
         )
-    center = _check_center(center, len(entries.shape))
+    center: Any = preprocessing.center_modes(len(entries.shape))
+    if preprocessing.center == "auto":
+        center = "auto"
     search = Search(
         entries,
         folds,
@@ -179,19 +180,9 @@ def _unit(values: Array, preprocessing: Preprocessing) -> float:
     A logarithm and bounds are in the units of the data, so with these it is 1.
     """
     largest = float(np.abs(values).max())
-    if largest == 0 or preprocessing.log or preprocessing.clip is not None:
+    if largest == 0 or preprocessing.transform or preprocessing.clip is not None:
         return 1.0
     return 2.0 ** math.floor(math.log2(largest))
-
-
-def _check_center(center: Any, order: int) -> Any:
-    """Refuse what is no centring; return ``"auto"``, true, false, or modes."""
-    if isinstance(center, np.ndarray):
-        center = tuple(center.tolist())
-    checked = Preprocessing(center=center).center
-    if isinstance(checked, bool | str):
-        return checked
-    return tuple(normalize_mode(k, order) for k in checked)
 
 
 def _is_better_in_first_fold(search: Search, found: Found, best: Found) -> bool:
@@ -207,10 +198,8 @@ def _centrings(center: Any, search: Search) -> Iterator[tuple[int, ...] | None]:
         yield ()
         if search.pattern.mode is not None and not search.is_late and _effects_matter(search):
             yield tuple(range(order))
-    elif isinstance(center, bool):
-        yield tuple(range(order)) if center else None
     else:
-        yield tuple(center)
+        yield center
 
 
 def _effects_matter(search: Search) -> bool:

@@ -116,8 +116,8 @@ def prepare(
 ) -> tuple[FittedPreprocessing, Observations, Observations]:
     """Fit means to the entries that are kept; return them prepared, and those held out."""
     kept = search.entries.subset(fold.kept(len(search.entries)))
-    modes = False if center is None else center
-    fitted = replace(search.preprocessing, center=modes).fit(kept.indices, kept.values, kept.shape)
+    preprocessing = search.preprocessing.with_center(center)
+    fitted = preprocessing.fit(kept.indices, kept.values, kept.shape)
     prepared = replace(kept, values=fitted.transform(kept.indices, kept.values))
     return fitted, prepared, search.entries.subset(fold.held)
 

@@ -74,26 +74,33 @@ class Trial:
 
 @dataclass(frozen=True)
 class CompletionProgress:
-    """What ``progress`` of `complete` is shown, after every iteration and every trial.
+    """What a callback of `complete` is given, after every iteration and every comparison.
 
     Attributes
     ----------
-    stage : ``"search"`` along the strengths, ``"balance"`` between modes, ``"rank"`` for ranks,
-        ``"fit"`` for the last fit or one of given rank
-    n_iter : iterations so far, of all fits
-    residual : relative residual on the entries that are fitted
-    validation_error : error on held-out entries relative to their size; NaN where none was measured
-    share : rough share of the work that is done; NaN where it cannot be told
-    seconds : time since the start
-    note : what is being fitted
-    trial : the model that was just judged; ``None`` after an iteration
+    stage : {"search", "balance", "rank", "fit"}
+        The regularization path, the strengths of single modes, Tucker ranks, or the final fit.
+    n_iter : int
+        Iterations so far, of all fits.
+    residual : float
+        Relative residual on the entries that are fitted.
+    validation_error : float
+        Error on held-out entries relative to their norm; NaN if none was measured.
+    fraction : float
+        Estimated fraction of the work that is done; NaN if unknown.
+    seconds : float
+        Time since the start.
+    note : str
+        What is being fitted.
+    trial : Trial or None
+        The model that was just compared; ``None`` after an iteration.
     """
 
     stage: str
     n_iter: int
     residual: float
     validation_error: float
-    share: float
+    fraction: float
     seconds: float
     note: str
     trial: Trial | None = None
@@ -101,14 +108,24 @@ class CompletionProgress:
 
 @dataclass
 class Watch:
-    """Tells a callback how far things are; a true answer ends them."""
+    """Counts iterations and calls callbacks; a true answer of one ends what is running."""
 
-    progress: Callable[[CompletionProgress], bool | None] | None = None
+    callbacks: tuple[Callable[[CompletionProgress], bool | None], ...] = ()
+    show: Callable[[str, float, str], None] | None = None
     n_iter: int = 0
     expected: float = math.nan
     started: float = field(default_factory=time.perf_counter)
     is_stopped: bool = False
     last: CompletionProgress | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.perf_counter() - self.started
+
+    def skip(self, n_iterations: int) -> None:
+        """Count iterations that an earlier run has made and saved."""
+        self.n_iter += n_iterations
 
     def expect(self, n_iterations: float) -> None:
         """Say how many more iterations there may be."""
@@ -130,24 +147,27 @@ class Watch:
         if validation_error is None:
             is_same = self.last is not None and self.last.stage == stage
             validation_error = self.last.validation_error if self.last and is_same else math.nan
-        share = min(self.n_iter / self.expected, NEARLY_DONE) if self.expected else math.nan
-        seconds = time.perf_counter() - self.started
+        fraction = min(self.n_iter / self.expected, NEARLY_DONE) if self.expected else math.nan
         self.last = CompletionProgress(
-            stage, self.n_iter, record.residual, validation_error, share, seconds, note
+            stage, self.n_iter, record.residual, validation_error, fraction, self.seconds, note
         )
-        return self._show(self.last)
+        return self._report(self.last)
 
     def judge(self, trial: Trial, stage: str, note: str) -> None:
         """Show a model that was judged."""
         residual = self.last.residual if self.last else math.nan
         error = self.last.validation_error if self.last else math.nan
-        share = self.last.share if self.last else math.nan
-        seconds = time.perf_counter() - self.started
-        self._show(
-            CompletionProgress(stage, self.n_iter, residual, error, share, seconds, note, trial)
+        fraction = self.last.fraction if self.last else math.nan
+        self._report(
+            CompletionProgress(
+                stage, self.n_iter, residual, error, fraction, self.seconds, note, trial
+            )
         )
 
-    def _show(self, moment: CompletionProgress) -> bool:
-        if self.progress is not None and self.progress(moment):
+    def _report(self, now: CompletionProgress) -> bool:
+        if self.show is not None:
+            self.show(now.stage, now.fraction, f"iteration {now.n_iter}, {now.note}")
+        answers = [callback(now) for callback in self.callbacks]  # all are called
+        if any(answers):
             self.is_stopped = True
         return self.is_stopped

@@ -1,27 +1,29 @@
-"""Fitting a model that was chosen on held-out entries."""
+"""Completion without a given rank: select a model on held-out entries, fit it to all."""
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.cost import Cost, dense_cost, fit_cost
+from tensormend.completion.cost import Cost, check_cost, dense_cost, fit_cost
+from tensormend.completion.journal import Journal, Part
 from tensormend.completion.result import Completion, Judged
-from tensormend.completion.run import KnownSampling, Run
+from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.selection import (
     DENSE_COPIES,
     PLAIN,
     Choice,
+    choose_model,
     generous_rank,
     iteration_seconds,
     make_problem,
     works_densely,
 )
 from tensormend.completion.validation import MAX_FOLDS
+from tensormend.core.fibres import check_indices
 from tensormend.core.tucker import Tucker
 from tensormend.data.observations import Container, Observations
 from tensormend.errors import InputError
@@ -31,13 +33,14 @@ from tensormend.recovery.result import History, IterationRecord, Result, Status
 from tensormend.recovery.solvers.shrink import effective_freedom
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["SEARCH_SHARE", "check_rank_model", "check_search", "fit_choice", "search_cost"]
+__all__ = ["complete_automatically", "search_cost"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
 FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
 N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
 FOLD_BYTES = 40  # of an entry, in the set-up of a fold
-MODELS = ("auto", "shrinkage", "tucker")
+FIT_TOL = 1e-9  # relative residual at which the last fit of a rank may stop
+DEFAULT_FRACTION, MAX_FRACTION = 0.1, 0.5  # of the observed entries, to hold out
 
 
 def search_cost(known: Observations, threads: int | None) -> Cost:
@@ -57,77 +60,72 @@ def search_cost(known: Observations, threads: int | None) -> Cost:
     )
 
 
-def check_search(
-    rank: str, model: Any, method: Any, holdout: Any, time_limit: Any, options: dict[str, Any]
-) -> float:
-    """Refuse what does not go with a search, and return the share to hold out."""
-    if rank != "auto":
-        raise InputError(f"rank must be 'auto', one int or one per mode, got {rank!r}")
-    _check_model(model)
-    if method != "auto":
+def complete_automatically(
+    run: Run, model: Literal["auto", "shrinkage", "tucker"], validation_fraction: Any
+) -> Completion:
+    """Select a model on held-out entries, and fit it to all."""
+    given = run.observations
+    fraction = _check_fraction(validation_fraction)
+    if not run.limit > 0:
         raise InputError(
-            f"method={method!r} needs a rank; give one, or choose by model= what is compared",
-            parameter="method",
+            f"time_limit must be a positive number, got {run.time_limit!r}", parameter="time_limit"
         )
-    if options:
+    check_cost(search_cost(given, run.threads), run.memory_limit)
+    journal, rng = run.open_journal({"model": model, "validation_fraction": fraction})
+    indices = check_indices(given.indices, given.shape).astype(np.int64, copy=False)
+    with journal:
+        choice = choose_model(
+            replace(given, indices=indices),
+            preprocessing=run.preprocessing,
+            model=model,
+            validation_fraction=fraction,
+            time_limit=SEARCH_SHARE * run.limit,
+            rng=rng,
+            threads=run.threads,
+            watch=run.watch,
+            journal=journal,
+            mode_names=tuple(given.container.describe(k, ())[0] for k in range(len(given.shape))),
+        )
+        # the fit to a search that was cut short is not the one that a resumed run comes to
+        pages = Journal() if choice.is_cut_short else journal
+        return _fit(run, choice, pages.part(f"fit of {choice.model}"), rng)
+
+
+def _check_fraction(fraction: Any) -> float:
+    if fraction is None:
+        return DEFAULT_FRACTION
+    if not isinstance(fraction, float | np.floating) or not 0 < fraction <= MAX_FRACTION:
         raise InputError(
-            f"{', '.join(sorted(options))} needs a rank; give one, or leave the option out"
+            "with rank='auto' validation_fraction must be a fraction of the observed entries, "
+            f"above 0 and at most {MAX_FRACTION}, got {fraction!r}",
+            parameter="validation_fraction",
         )
-    is_number = isinstance(time_limit, int | float | np.number)
-    if time_limit is not None and not (is_number and time_limit > 0):
-        raise InputError(f"time_limit must be a positive number, got {time_limit!r}")
-    share = 0.1 if holdout is None else holdout
-    if not isinstance(share, float | np.floating) or not 0 < share <= 0.5:
-        raise InputError(
-            "with rank='auto' holdout must be a share of the known entries, above 0 and at most "
-            f"0.5, got {holdout!r}"
-        )
-    return float(share)
+    return float(fraction)
 
 
-def check_rank_model(model: Any) -> None:
-    """Refuse a kind of model that does not go with a given rank."""
-    _check_model(model)
-    if model == "shrinkage":
-        raise InputError(
-            "model='shrinkage' finds its own rank; leave rank= out, or take method='shrink' for "
-            "shrinkage within a given rank"
-        )
-
-
-def _check_model(model: Any) -> None:
-    if model not in MODELS:
-        raise InputError(
-            f"model must be one of {', '.join(MODELS)}, got {model!r}; the algorithm for a given "
-            "rank is method="
-        )
-
-
-def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
+def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Completion:
     """Fit the chosen model to all entries, from the fit that was judged."""
-    known, trial = run.known, choice.trial
-    modes = False if trial.center is None else trial.center
-    preprocessing = replace(run.preprocessing, center=modes)
-    fitted = preprocessing.fit(known.indices, known.values, known.shape)
-    values = fitted.transform(known.indices, known.values)
+    given, trial = run.observations, choice.trial
+    preprocessing = run.preprocessing.with_center(trial.center)
+    fitted = preprocessing.fit(given.indices, given.values, given.shape)
+    values = fitted.transform(given.indices, given.values)
     if not values.any():
         result, freedom = _nothing_to_fit(choice.x), 0.0
     elif trial.model == "shrinkage":
-        result, freedom = _fit_shrunken(
-            run, choice, Observations(known.indices, values, known.shape), limit
-        )
+        entries = replace(given, values=values)
+        result, freedom = _fit_shrunken(run, choice, entries, part, rng)
     else:
-        sampling = KnownSampling(known, known.indices, dtype=values.dtype, threads=run.threads)
+        sampling = ObservedSampling(given, given.indices, dtype=values.dtype, threads=run.threads)
         result = recover(
             sampling,
             values,
             trial.rank,
             init=choice.x,
-            tol=1e-9,
-            time_limit=_time_for_fit(run, limit),
-            callback=run.looks_on(f"rank {trial.rank}"),
-            checkpoint=run.part.checkpoint(),
-            resume=run.part.can_resume,
+            tol=FIT_TOL,
+            time_limit=_time_for_fit(run, part),
+            callback=run.fit_callback(part, f"rank {trial.rank}"),
+            checkpoint=part.checkpoint(),
+            resume=part.can_resume,
         )
         freedom = float(result.x.n_parameters)
     judged = Judged(
@@ -138,15 +136,10 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
         choice.folds,
         regularized=trial.model == "shrinkage",
     )
+    notes = dict.fromkeys((_describe(choice, given.container), *choice.notes, *result.notes))
     return Completion.from_result(
-        replace(
-            result,
-            seconds=time.perf_counter() - run.watch.started,
-            notes=tuple(
-                dict.fromkeys((_describe(choice, known.container), *choice.notes, *result.notes))
-            ),
-        ),
-        known=known,
+        replace(result, seconds=run.watch.seconds, notes=tuple(notes)),
+        known=given,
         preprocessing=fitted,
         trials=choice.trials,
         best_trial=trial,
@@ -155,15 +148,13 @@ def fit_choice(run: Run, choice: Choice, limit: float) -> Completion:
 
 
 def _fit_shrunken(
-    run: Run, choice: Choice, entries: Observations, limit: float
+    run: Run, choice: Choice, entries: Observations, part: Part, rng: np.random.Generator
 ) -> tuple[Result, float]:
     """Shrink once more with all entries; return the fit and its degrees of freedom."""
     trial = choice.trial
     counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
     unseen = [np.flatnonzero(count == 0) for count in counts]
-    warn_about_unseen(
-        entries.shape, unseen, run.known.container.describe, "little more than a mean"
-    )
+    warn_about_unseen(entries.shape, unseen, entries.container.describe, "little more than a mean")
     problem = make_problem(entries, run.threads)
     solver = replace(
         PLAIN,
@@ -172,35 +163,35 @@ def _fit_shrunken(
         iterations_per_strength=FIT_ROUNDS,
         mode_weights=trial.mode_weights,
     )
-    left = _time_for_fit(run, limit)
+    left = _time_for_fit(run, part)
     run.watch.expect(solver.n_path)
     result = solve(
         problem,
         solver,
         choice.x,
         stop=StoppingCriteria(tol=0, xtol=0, patience=solver.n_path + 1, time_limit=left),
-        callback=run.looks_on(f"strength {trial.strength:.2g}"),
-        checkpoint=run.part.checkpoint(),
-        resume=run.part.can_resume,
+        callback=run.fit_callback(part, f"strength {trial.strength:.2g}"),
+        checkpoint=part.checkpoint(),
+        resume=part.can_resume,
     )
-    left = _time_left(run, limit)
+    left = _time_left(run)
     if left is None or left > 0:
-        return result, effective_freedom(problem, result.x, solver, run.rng)
+        return result, effective_freedom(problem, result.x, solver, rng)
     # no time to estimate them: what the directions and the data allow
     return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
 
 
-def _time_for_fit(run: Run, limit: float) -> float | None:
+def _time_for_fit(run: Run, part: Part) -> float | None:
     """Seconds that the last fit may take, with those it took before it was cut short."""
-    left = _time_left(run, limit)
-    return None if left is None else left + run.part.spent
+    left = _time_left(run)
+    return None if left is None else left + part.spent
 
 
-def _time_left(run: Run, limit: float) -> float | None:
+def _time_left(run: Run) -> float | None:
     """Seconds until the last fit must end, ``None`` without a limit."""
-    if math.isinf(limit):
+    if math.isinf(run.limit):
         return None
-    return max(FIT_SHARE * limit - (time.perf_counter() - run.watch.started), 0.0)
+    return max(FIT_SHARE * run.limit - run.watch.seconds, 0.0)
 
 
 def _nothing_to_fit(x: Tucker) -> Result:
