@@ -68,7 +68,7 @@ def demo(
         coords=(None, None, pines.bands),
         name="radiance",
     )
-    result = tm.complete(data, rank, holdout=FRACTION, rng=seed)
+    result = tm.complete(data, rank, validation_fraction=FRACTION, rng=seed)
     recovered = np.asarray(result.fitted_values().values)
     picture, page = folder / "indian-pines.png", folder / "indian-pines.html"
     save_completion(
