@@ -109,6 +109,16 @@ def _array(dtype: str) -> Case:
 TABLE: dict[str, Any] = {"modes": ["city", "day", "level"], "value_column": "flux"}
 
 KINDS: dict[str, Case] = {
+    "TensorData": Case(
+        lambda: {"data": tm.TensorData(HOLED, dims=("city", "day", "band"))},
+        tm.TensorData,
+        back=lambda data: data.dense(),
+    ),
+    "sparse TensorData": Case(
+        lambda: {"data": tm.TensorData(TRUTH[KNOWN], indices=PLACES, shape=SHAPE)},
+        tm.TensorData,
+        back=lambda data: data.dense(),
+    ),
     "array": _array("float64"),
     "single precision": _array("float32"),
     "half precision": _array("float16"),

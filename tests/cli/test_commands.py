@@ -827,7 +827,7 @@ def test_formats_are_listed_with_what_they_need(
 ) -> None:
     form = replace(tm.formats.FORMATS[0], name="Table", suffixes=(".table",), extra="tables")
     monkeypatch.setattr(tm.formats, "FORMATS", (*tm.formats.FORMATS, form))
-    monkeypatch.setattr(tm.formats.files, "FORMATS", tm.formats.FORMATS)
+    monkeypatch.setattr(tm.formats.registry, "FORMATS", tm.formats.FORMATS)
     assert main(["formats"]) == 0
     out = capsys.readouterr().out
     assert all(" ".join(form.suffixes) in out for form in tm.formats.FORMATS)

@@ -35,7 +35,8 @@ from tensormend.recovery.result import History, Status
 
 pytestmark = pytest.mark.numerical
 
-LABELLED = [name for name in KINDS if "Array" in name or "Series" in name or "Frame" in name]
+WITH_LABELS = ("Array", "Series", "Frame", "TensorData")
+LABELLED = [name for name in KINDS if any(part in name for part in WITH_LABELS)]
 LABELLED.remove("Series with indices")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import tensormend as tm
 from cases import FILES
 from damage import digest, try_all, write_damaged
-from tensormend.data.formats import FORMATS, files, find_format
+from tensormend.data.formats import FORMATS, find_format, registry
 from tensormend.data.formats.base import Format
 from tensormend.data.observations import TensorData
 from tensormend.errors import FileError, InputError, MemoryLimitError, MissingDependencyError
@@ -146,7 +147,7 @@ def test_a_failed_write_leaves_what_was_there(
         form.write(temporary, data)
         raise OSError("no space left")
 
-    monkeypatch.setattr(files, "FORMATS", (replace(form, write=fail),))
+    monkeypatch.setattr(registry, "FORMATS", (replace(form, write=fail),))
     with pytest.raises(OSError, match="no space"):
         tm.save(path, FILES[suffix].make(), overwrite=True)
     assert [part.name for part in tmp_path.iterdir()] == [path.name]
@@ -269,5 +270,13 @@ def test_an_unknown_ending_lists_the_known_ones() -> None:
 @pytest.mark.checkout
 @every_suffix
 def test_the_page_on_files_has_every_ending(suffix: str) -> None:
-    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
-    assert any(f"`{suffix}`" in row.split("|")[1] for row in rows)
+    rows = [line.split("|") for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+    (extra,) = (row[5].strip() for row in rows if f"`{suffix}`" in row[1])
+    wanted = find_format(suffix).extra
+    assert extra.startswith(f"`{wanted}`") if wanted else " for " in extra or not extra
+
+
+@pytest.mark.checkout
+def test_the_page_on_files_has_no_other_ending() -> None:
+    rows = [line.split("|")[1] for line in DOCS.read_text().splitlines() if line.startswith("| `.")]
+    assert sorted(re.findall(r"`(.*?)`", " ".join(rows))) == sorted(SUFFIXES)

@@ -18,6 +18,7 @@ import kinds
 import tensormend as tm
 from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH
 from tensormend.data.observations import Observations, as_observations
+from tensormend.data.observations.read import READERS
 from tensormend.errors import DataWarning, InputError
 
 pytestmark = pytest.mark.numerical
@@ -47,10 +48,23 @@ def test_data_are_left_as_they_are(name: str) -> None:
             assert value.identical(untouched[key])
         elif isinstance(value, pd.Series | pd.DataFrame):
             assert value.equals(untouched[key])
+        elif isinstance(value, tm.TensorData):
+            np.testing.assert_array_equal(value.values, untouched[key].values)
         elif isinstance(value, sparse.COO):
             np.testing.assert_array_equal(value.data, untouched[key].data)
         else:
             np.testing.assert_array_equal(value, untouched[key])
+
+
+def test_every_kind_of_data_has_a_case() -> None:
+    given = [type(case.given()["data"]) for case in kinds.KINDS.values()]
+    libraries = {cls.__module__.partition(".")[0] for kind in given for cls in kind.__mro__}
+    assert {reader.library for reader in READERS} - libraries == {"scipy"}  # which is refused
+
+
+def test_a_tucker_tensor_is_read_as_an_array() -> None:
+    model = tm.simulate.random_tucker((3, 4, 5), 2, rng=0)
+    assert np.array_equal(as_observations(model).values, model.todense().ravel())
 
 
 def test_subclasses_are_known_by_their_ancestors() -> None:
@@ -228,7 +242,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "observed and indices": (
         {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "observed": KNOWN},
-        "observed does not go with values with indices; leave unknown entries out",
+        "observed does not go with values with indices; leave missing entries out",
     ),
     "columns of an array": (
         {"data": HOLED, "modes": ["a"]},
@@ -288,7 +302,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "observed of a table": (
         {"data": table(), "observed": KNOWN},
-        "observed does not go with a table; leave unknown entries out, or make them NaN",
+        "observed does not go with a table; leave missing entries out, or set them to NaN",
     ),
     "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got an empty table"),
     "a table without values": ({"data": table(v=[np.nan, np.nan])}, "one observed entry, got none"),

@@ -38,13 +38,16 @@ MAX_LISTED = 12  # arrays of a file that a message names
 
 @dataclass(frozen=True)
 class Options:
-    """What a reader may be told.
+    """Options of a reader.
 
     Attributes
     ----------
-    variable : the array, dataset or column of values to take, where a file has several
-    modes : the columns of a table that hold the labels of the modes
-    memory_limit : bytes that the values may take
+    variable : str or None
+        Array, dataset or column of values to read, where a file has several.
+    modes : tuple of str or None
+        Columns of a table that hold the labels of the modes.
+    memory_limit : float or None
+        Bytes that the values may take.
     """
 
     variable: str | None = None
@@ -54,18 +57,24 @@ class Options:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A format of files.
 
     Attributes
     ----------
-    name : what to call it
-    suffixes : how names of such files end, in small letters
-    read : returns what a file holds
-    write : writes what a file shall hold to a path that is not there yet
-    extra : what to install for it, ``None`` if nothing
-    takes : the options of the reader that it heeds, of ``"variable"`` and ``"modes"``
-    is_lossy : whether values come back changed, zeros among them: such a file cannot be
-        ``observed``
+    name : str
+        Name of the format.
+    suffixes : tuple of str
+        Suffixes of file names, in lower case.
+    read : callable
+        Reads a file.
+    write : callable
+        Writes data to a path that does not exist yet.
+    extra : str or None
+        Extra that has to be installed.
+    takes : tuple of str
+        Options of `load` that the reader takes, of ``"variable"`` and ``"modes"``.
+    is_lossy : bool
+        Whether values come back changed, zeros among them: such a file cannot be ``observed``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""`load` and `save`: one reader and writer for each format, found by the end of the name."""
+"""`load` and `save`: files of any format in `registry`, found by the suffix of the name."""
 
 from __future__ import annotations
 
@@ -13,117 +13,16 @@ import numpy as np
 
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape
 from tensormend.core.storage import check_folder
-from tensormend.data.formats import (
-    hdf5,
-    images,
-    matlab,
-    netcdf,
-    nifti,
-    numpy_files,
-    tables,
-    tiff,
-    tns,
-    video,
-    zarr_files,
-)
 from tensormend.data.formats.base import Format, Options, match_observed, reading, writing
 from tensormend.data.formats.pixels import is_colour
+from tensormend.data.formats.registry import find_format, suffixes_taking
 from tensormend.data.observations import Observations, TensorData
 from tensormend.errors import FileError, InputError
 
-__all__ = ["FORMATS", "find_format", "load", "save"]
-
-FORMATS: tuple[Format, ...] = (
-    Format("NumPy array", (".npy",), numpy_files.read_npy, numpy_files.write_npy),
-    Format(
-        "NumPy archive", (".npz",), numpy_files.read_npz, numpy_files.write_npz, takes=("variable",)
-    ),
-    Format(
-        "HDF5 file", (".h5", ".hdf5"), hdf5.read_hdf5, hdf5.write_hdf5, "hdf5", takes=("variable",)
-    ),
-    Format("MATLAB file", (".mat",), matlab.read_mat, matlab.write_mat, takes=("variable",)),
-    Format(
-        "NetCDF file",
-        (".nc", ".nc4"),
-        netcdf.read_netcdf,
-        netcdf.write_netcdf,
-        "netcdf",
-        takes=("variable",),
-    ),
-    Format(
-        "Zarr store",
-        (".zarr",),
-        zarr_files.read_zarr,
-        zarr_files.write_zarr,
-        "zarr",
-        takes=("variable",),
-    ),
-    Format("NIfTI image", (".nii", ".nii.gz"), nifti.read_nifti, nifti.write_nifti, "nifti"),
-    Format("FROSTT entries", (".tns", ".tns.gz"), tns.read_tns, tns.write_tns),
-    Format(
-        "long table",
-        (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
-        tables.read_csv,
-        tables.write_csv,
-        "tables",
-        takes=("variable", "modes"),
-    ),
-    Format(
-        "Parquet table",
-        (".parquet",),
-        tables.read_parquet,
-        tables.write_parquet,
-        "tables",
-        takes=("variable", "modes"),
-    ),
-    Format("PNG image", (".png",), images.read_image, images.write_image, "images"),
-    Format(
-        "JPEG image",
-        (".jpg", ".jpeg"),
-        images.read_image,
-        images.write_image,
-        "images",
-        is_lossy=True,
-    ),
-    Format(
-        "TIFF stack",
-        (".tif", ".tiff"),
-        tiff.read_tiff,
-        tiff.write_tiff,
-        "images",
-        takes=("variable",),
-    ),
-    Format("animated GIF", (".gif",), images.read_gif, images.write_gif, "images"),
-    Format(
-        "video",
-        (".mp4", ".mkv", ".avi", ".mov", ".webm"),
-        video.read_video,
-        video.write_video,
-        "video",
-        is_lossy=True,
-    ),
-)
-"""Every format, one a line: add a format by adding its reader and writer here."""
+__all__ = ["load", "save"]
 
 OUTCOMES = {"Completion": "result.data", "Result": "result.x"}
 """What to save of the outcome of a run."""
-
-
-def find_format(path: str | os.PathLike[str]) -> Format:
-    """Tell the format of a file from the end of its name.
-
-    >>> find_format("speeds.npy").name
-    'NumPy array'
-    """
-    name = Path(path).name.lower()
-    endings = [(end, form) for form in FORMATS for end in form.suffixes if name.endswith(end)]
-    if not endings:
-        known = ", ".join(end for form in FORMATS for end in form.suffixes)
-        raise InputError(
-            f"the name of a file must end in one of {known}, got {Path(path).name!r}; rename or "
-            "convert it"
-        )
-    return max(endings, key=lambda pair: len(pair[0]))[1]
 
 
 def load(
@@ -214,12 +113,12 @@ def _read(
 
 
 def _check_options(path: Path, form: Format, **options: Any) -> None:
-    """Refuse options that a format does not heed."""
+    """Refuse options that a format does not take."""
     for name, given in options.items():
         if given is not None and name not in form.takes:
-            heeding = [end for one in FORMATS if name in one.takes for end in one.suffixes]
+            taking = ", ".join(suffixes_taking(name))
             raise InputError(
-                f"{name} goes with files of several arrays or columns ({', '.join(heeding)}), got "
+                f"{name} goes with files of several arrays or columns ({taking}), got "
                 f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out",
                 parameter=name,
             )

@@ -28,7 +28,9 @@ class MaskedArrayContainer(Container):
         return np.ma.MaskedArray(super().wrap(block, keys), fill_value=self.fill_value)
 
 
-def read_array(data: Any, observed: Any, shape: Sequence[int] | None) -> Observations:
+def read_array(
+    data: Any, *, observed: Any = None, shape: Sequence[int] | None = None
+) -> Observations:
     """Read an array that has NaN, a observed of its own, or ``observed`` given."""
     array = as_numbers(data)
     if shape is not None and as_shape(shape) != array.shape:
@@ -56,7 +58,7 @@ def find_known(array: Array, observed: Any, data: Any) -> Array:
     return ~np.isnan(array) if masked is None else ~masked
 
 
-def read_entries(data: Any, indices: Any, shape: Sequence[int] | None) -> Observations:
+def read_entries(data: Any, *, indices: Any, shape: Sequence[int] | None = None) -> Observations:
     """Read values and their indices; the full array is not formed."""
     if shape is None:
         raise InputError("values with indices need the shape of the tensor; give shape=")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from tensormend.core import kernels
 from tensormend.core.algebra import Array, is_inexact
 from tensormend.errors import InputError
 
-__all__ = ["Container", "Keys", "Labelled", "Observations", "as_numbers", "decode_text"]
+__all__ = ["Container", "Keys", "Labelled", "Observations", "Reader", "as_numbers", "decode_text"]
 
 Keys = Sequence[int | slice | Array]
 """A selection per mode: a slice or a vector of places keeps the mode, an int drops it."""
@@ -213,6 +213,29 @@ class Observations:
                 source = table[places[k]]  # where a place is asked for twice, that of its values
                 if not np.array_equal(source, np.arange(len(source))):
                     block[...] = block.take(source, axis=k)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a kind of data is read.
+
+    Attributes
+    ----------
+    name : str
+        Name of this kind of data in messages.
+    read : callable
+        Takes the data and, by keyword, the options that were given, and returns `Observations`.
+    takes : tuple of str
+        Options of `as_observations` that ``read`` takes.
+    library : str
+        Library whose classes are of this kind. Data are matched by name, so that no library has
+        to be imported; ``""`` for data of any class.
+    """
+
+    name: str
+    read: Callable[..., Observations]
+    takes: tuple[str, ...] = ()
+    library: str = ""
 
 
 def is_kept(key: int | slice | Array) -> bool:

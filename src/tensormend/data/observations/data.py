@@ -11,7 +11,7 @@ import numpy as np
 
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
 from tensormend.core.fibres import check_indices
-from tensormend.data.observations.arrays import find_known, read_entries
+from tensormend.data.observations.arrays import find_known, read_array, read_entries
 from tensormend.data.observations.base import (
     Keys,
     Labelled,
@@ -251,8 +251,10 @@ class TensorDataContainer(Labelled):
         return np.asarray(places[0])
 
 
-def read_data(data: TensorData, observed: Any) -> Observations:
+def read_data(data: Any, *, observed: Any = None) -> Observations:
     """Read what was loaded from a file."""
+    if not isinstance(data, TensorData):  # a Tucker, as the array that it is
+        return read_array(data, observed=observed)
     container = TensorDataContainer(data.dims, data.coords, data.name, data.attrs, data.encoding)
     if data.indices is not None:
         if observed is not None:
@@ -260,7 +262,7 @@ def read_data(data: TensorData, observed: Any) -> Observations:
                 "observed goes with a whole array, got values with indices; leave it out"
             )
         indices, values = data.entries()
-        entries = read_entries(values, indices, data.shape)
+        entries = read_entries(values, indices=indices, shape=data.shape)
         return Observations(entries.indices, entries.values, entries.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)

@@ -75,7 +75,7 @@ class DataArrayContainer(Labelled):
         return self.coords.drop_dims(others).coords
 
 
-def read_dataarray(data: Any, observed: Any) -> Observations:
+def read_dataarray(data: Any, *, observed: Any = None) -> Observations:
     """Read a DataArray with NaN where unknown, or with ``observed``; it may hold a sparse.COO."""
     import xarray as xr
 

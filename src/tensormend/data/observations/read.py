@@ -7,17 +7,29 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tensormend.data.observations.arrays import read_array, read_entries
-from tensormend.data.observations.base import Observations
-from tensormend.data.observations.data import TensorData, read_data
+from tensormend.data.observations.base import Observations, Reader
+from tensormend.data.observations.data import read_data
 from tensormend.data.observations.labelled import read_dataarray
-from tensormend.data.observations.sparse import read_coo
+from tensormend.data.observations.sparse import read_coo, refuse_scipy
 from tensormend.data.observations.tables import read_table
 from tensormend.errors import InputError
 
 __all__ = ["as_observations"]
 
+ENTRIES = Reader("values with indices", read_entries, ("indices", "shape"))
+ARRAY = Reader("an array", read_array, ("observed", "shape"))
+
+READERS = (
+    Reader("a TensorData", read_data, ("observed",), "tensormend"),
+    Reader("a table", read_table, ("modes", "value_column"), "pandas"),
+    Reader("a DataArray", read_dataarray, ("observed",), "xarray"),
+    Reader("a sparse.COO", read_coo, (), "sparse"),
+    Reader("a sparse array of SciPy", refuse_scipy, (), "scipy"),
+)
+"""Kinds of data by library; others are arrays. A new kind is a file with its reader, and a line."""
+
 ADVICE = {
-    "observed": "leave unknown entries out, or make them NaN",
+    "observed": "leave missing entries out, or set them to NaN",
     "shape": "leave it out",
     "modes": "it names the columns of a DataFrame",
     "value_column": "it names a column of a DataFrame",
@@ -86,33 +98,21 @@ def as_observations(
             f"data must be an array, a table or what load returns, got the name {name!r}; load it "
             f"first: tm.complete(tm.load({name!r}))"
         )
-    # by the names of the libraries, so that none has to be imported
-    families = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
-    if indices is not None:
-        _refuse("values with indices", observed=observed, modes=modes, value_column=value_column)
-        return read_entries(data, indices, shape)
-    if "pandas" in families:
-        _refuse("a table", observed=observed, shape=shape)
-        return read_table(data, modes, value_column)
-    _refuse("an array", modes=modes, value_column=value_column)
-    if isinstance(data, TensorData):
-        _refuse("a TensorData", shape=shape)
-        return read_data(data, observed)
-    if "xarray" in families:
-        _refuse("a DataArray", shape=shape)
-        return read_dataarray(data, observed)
-    if "sparse" in families:
-        _refuse("a sparse.COO", observed=observed, shape=shape)
-        return read_coo(data)
-    if "scipy" in families:
-        raise InputError(
-            f"a sparse array must be a sparse.COO, whose stored entries are known, got scipy's "
-            f"{type(data).__name__}; convert it with sparse.COO(data)"
-        )
-    return read_array(data, observed, shape)
+    options = {
+        "observed": observed,
+        "indices": indices,
+        "shape": shape,
+        "modes": modes,
+        "value_column": value_column,
+    }
+    given = {name: option for name, option in options.items() if option is not None}
+    reader = ENTRIES if indices is not None else _find_reader(data)
+    for name in given:
+        if name not in reader.takes:
+            raise InputError(f"{name} does not go with {reader.name}; {ADVICE[name]}")
+    return reader.read(data, **given)
 
 
-def _refuse(what: str, **options: Any) -> None:
-    for name, given in options.items():
-        if given is not None:
-            raise InputError(f"{name} does not go with {what}; {ADVICE[name]}")
+def _find_reader(data: Any) -> Reader:
+    libraries = {cls.__module__.partition(".")[0] for cls in type(data).__mro__}
+    return next((reader for reader in READERS if reader.library in libraries), ARRAY)

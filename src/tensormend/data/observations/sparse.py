@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tensormend.core.algebra import Array, as_shape
 from tensormend.data.observations.base import Container, Keys, Observations, as_numbers
 from tensormend.errors import InputError
 
-__all__ = ["read_coo"]
+__all__ = ["read_coo", "refuse_scipy"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,11 @@ def read_coo(data: Any) -> Observations:
     known = ~np.isnan(values)
     indices = data.coords.T[known]
     return Observations(indices, values[known], as_shape(data.shape), CooContainer(data.fill_value))
+
+
+def refuse_scipy(data: Any) -> NoReturn:
+    """Refuse sparse arrays of SciPy, whose stored entries need not be the observed ones."""
+    raise InputError(
+        f"a sparse array must be a sparse.COO, whose stored entries are observed, got scipy's "
+        f"{type(data).__name__}; convert it with sparse.COO(data)"
+    )

@@ -94,9 +94,13 @@ class FrameContainer(TableContainer):
         return pd.DataFrame({name: content[name] for name in self.columns})
 
 
-def read_table(data: Any, modes: Sequence[Hashable] | None, value: Hashable | None) -> Observations:
-    """Read a Series or DataFrame; rows whose value is missing are unknown."""
+def read_table(
+    data: Any, *, modes: Sequence[Hashable] | None = None, value_column: Hashable | None = None
+) -> Observations:
+    """Read a Series or DataFrame; entries are missing where a value is, or has no row."""
     import pandas as pd
+
+    value = value_column
 
     names: tuple[Hashable, ...]
     if isinstance(data, pd.DataFrame):
