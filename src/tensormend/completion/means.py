@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 
-__all__ = ["SHRINK", "ModeMeans", "fit_deviations", "fit_mode_means", "slice_sums"]
+__all__ = ["SHRINK", "ModeMeans", "error_of_sum", "fit_deviations", "fit_mode_means", "slice_sums"]
 
 SHRINK = 5.0  # observations that a slice must have for its own mean to count half
 TOL, MAX_ROUNDS = 1e-8, 100  # of the conjugate gradients: effects are estimates, their digits few
@@ -27,6 +28,32 @@ def slice_sums(column: Array, values: Array, n: int) -> Array:
         real, imaginary = (slice_sums(column, part, n) for part in (values.real, values.imag))
         return real + 1j * imaginary
     return np.bincount(column, weights=values, minlength=n)
+
+
+def error_of_sum(numbers: Array, groups: Array | None = None) -> float:
+    """Return the standard error of the sum of numbers that may be correlated within groups.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (m,)
+        Deviations from their mean.
+    groups : ndarray of shape (m,), default=None
+        Number of the group of each; ``None`` if all are independent.
+
+    Returns
+    -------
+    float
+        Root of the sum of the squared sums over groups, corrected for their number; NaN if there
+        are fewer than two groups.
+
+    Examples
+    --------
+    >>> error_of_sum(np.array([-1.0, -1.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
+    4.0
+    """
+    sums = numbers if groups is None else np.bincount(groups, numbers)
+    n = len(sums)
+    return math.sqrt(float(np.sum(sums**2)) * n / (n - 1)) if n > 1 else math.nan
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensormend.completion.means import fit_deviations, fit_mode_means
-from tensormend.core.algebra import Array, as_shape, is_inexact, normalize_mode
+from tensormend.core.algebra import Array, as_shape, is_inexact, normalize_mode, power_of_two
 from tensormend.core.fibres import check_indices
 from tensormend.errors import InputError
 
@@ -137,7 +137,7 @@ class Preprocessing:
         if self.transform is not None:
             np.log1p(work, out=work)
         # a power of two loses no bit, and squares neither overflow nor vanish
-        unit = 2.0 ** math.floor(math.log2(np.abs(work.view(np.float64)).max() or 1.0))
+        unit = power_of_two(float(np.abs(work.view(np.float64)).max()))
         work /= unit
         means, effects = None, {}
         if modes is not None:

@@ -36,6 +36,7 @@ __all__ = [
     "multilinear_rank",
     "norm",
     "normalize_mode",
+    "power_of_two",
     "squared_norm",
     "svd",
     "tall_qr",
@@ -276,6 +277,29 @@ def norm(x: Array) -> float:
     if largest == 0 or not math.isfinite(largest):
         return largest
     return largest * math.sqrt(squared_norm(x / x.real.dtype.type(largest)))
+
+
+def power_of_two(largest: float) -> float:
+    """Return the largest power of two that is not above a number, 1 for zero.
+
+    Dividing by it loses no bit, and squares of what is left neither overflow nor underflow.
+
+    Parameters
+    ----------
+    largest : float
+        A number that is not negative, such as the largest modulus of some values.
+
+    Returns
+    -------
+    float
+        The power of two.
+
+    Examples
+    --------
+    >>> power_of_two(0.3), power_of_two(1000.0), power_of_two(0.0)
+    (0.25, 512.0, 1.0)
+    """
+    return 2.0 ** math.floor(math.log2(largest)) if largest else 1.0
 
 
 def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:

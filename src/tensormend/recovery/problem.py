@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensormend.core import kernels
-from tensormend.core.algebra import Array, as_rank, is_inexact, norm
+from tensormend.core.algebra import Array, as_rank, is_inexact, norm, power_of_two
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
@@ -82,7 +82,7 @@ class Problem:
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "_square", square)
-        object.__setattr__(self, "magnitude", 2.0 ** math.floor(math.log2(largest)))
+        object.__setattr__(self, "magnitude", power_of_two(largest))
 
     def _with(
         self,

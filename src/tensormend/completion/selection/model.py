@@ -17,7 +17,7 @@ from tensormend.completion.selection.search import Found, Search, over_folds, pr
 from tensormend.completion.selection.strengths import best_strength, tune_balance
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
-from tensormend.core.algebra import Array
+from tensormend.core.algebra import Array, power_of_two
 from tensormend.core.tucker import Tucker
 from tensormend.data.observations import Observations
 from tensormend.errors import InputError
@@ -180,9 +180,9 @@ def _unit(values: Array, preprocessing: Preprocessing) -> float:
     A logarithm and bounds are in the units of the data, so with these it is 1.
     """
     largest = float(np.abs(values).max())
-    if largest == 0 or preprocessing.transform or preprocessing.clip is not None:
+    if preprocessing.transform or preprocessing.clip is not None:
         return 1.0
-    return 2.0 ** math.floor(math.log2(largest))
+    return power_of_two(largest)
 
 
 def _is_better_in_first_fold(search: Search, found: Found, best: Found) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.completion.journal import Journal
+from tensormend.completion.means import error_of_sum
 from tensormend.completion.preprocessing import FittedPreprocessing, Preprocessing
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Fold, Pattern
@@ -146,9 +147,8 @@ def clustered(search: Search, n_folds: int, values: Array) -> tuple[float, float
     weights = np.concatenate([fold.weights for fold in folds]) / n_folds
     mean = float(weights @ values)
     _, groups, _ = over_folds(folds)
-    shares = np.bincount(groups, weights * (values - mean))
-    n = len(shares)
-    return mean, float(np.sqrt(np.sum(shares**2) * n / (n - 1))) if n > 1 else math.inf
+    error = error_of_sum(weights * (values - mean), groups)
+    return mean, math.inf if math.isnan(error) else error
 
 
 def summarize(search: Search, squares: Array, n_folds: int) -> tuple[float, float]:

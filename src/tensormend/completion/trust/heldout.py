@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.completion.means import slice_sums
+from tensormend.completion.means import error_of_sum, slice_sums
 from tensormend.completion.trust.coverage import Coverage
-from tensormend.core.algebra import Array, as_shape
+from tensormend.core.algebra import Array, as_shape, power_of_two
 from tensormend.core.fibres import MAX_SIZE, check_indices
 from tensormend.errors import InputError
 
@@ -71,7 +71,7 @@ class HeldOut:
             _as_numbers(predicted, len(held), "predicted"),
         ]
         largest = max(float(np.abs(part).max(initial=0)) for part in numbers)
-        unit = 2.0 ** math.floor(math.log2(largest or 1.0))
+        unit = power_of_two(largest)
         values, residuals, predicted = (part / unit for part in numbers)
         groups, folds = (
             _as_labels(labels, len(held), what)
@@ -166,13 +166,7 @@ def mean_with_error(numbers: Array, groups: Array | None) -> tuple[float, float]
     (2.0, 1.0)
     """
     mean = mean_of(numbers)
-    sums = numbers - mean
-    if groups is not None:
-        sums = slice_sums(groups, sums, int(groups.max(initial=-1)) + 1)
-    n_groups = len(sums)
-    if n_groups < 2:
-        return mean, math.nan
-    return mean, math.sqrt(float(sums @ sums) * n_groups / (n_groups - 1)) / len(numbers)
+    return mean, error_of_sum(numbers - mean, groups) / max(len(numbers), 1)
 
 
 # checks
