@@ -134,6 +134,13 @@ def option_rows(name: str) -> list[str]:
     return rows
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_former_options_are_gone(name: str) -> None:
+    former = "mask missing holdout scale log model-only strict save-every compact lead order budget"
+    options = {word for row in option_rows(name) for word in re.findall(r"`--([a-z-]+)", row)}
+    assert options.isdisjoint(former.split())
+
+
 @pytest.mark.checkout
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_has_every_command_with_its_options(name: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLES", "inspect"]
 
 FRACTION = 0.1  # of the entries, held out so that the fit can be assessed
-UNSURE = (0.5, 3)  # measured times by the estimate for each fold, where not too short to tell
+UNSURE = (0.5, 3)  # range of measured run times, in units of the estimate
 
 EXAMPLES = (
     "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
@@ -128,7 +128,7 @@ def _describe_pattern(found: Inspection) -> str:
     if pattern.mode is None:
         return "single entries, no pattern found"
     name = found.modes[pattern.mode].name
-    return f"whole fibres along {name}, which hold {pattern.share:.0%} of the holes"
+    return f"whole fibres along {name}, with {pattern.share:.0%} of the missing entries"
 
 
 def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:

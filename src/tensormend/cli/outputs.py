@@ -115,9 +115,9 @@ class Outputs:
         import tensormend as tm
 
         if self.data is not None:
-            room: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
-            whole = result.fitted_values(keep_observed=not self.replace_observed, **room)
-            tm.save(self.data, whole, overwrite=self.force)
+            options: dict[str, Any] = {} if limit is None else {"memory_limit": limit}
+            completed = result.fitted_values(keep_observed=not self.replace_observed, **options)
+            tm.save(self.data, completed, overwrite=self.force)
         if self.model is not None:
             from tensormend.core.storage import save_arrays
 

@@ -34,7 +34,7 @@ class View(Protocol):
     def begin(self, stage: str) -> None:
         """Show a stage without iterations."""
 
-    def show(self, moment: CompletionProgress) -> None:
+    def show(self, state: CompletionProgress) -> None:
         """Show the progress of the iterations."""
 
     def note(self, text: str) -> None:
@@ -62,57 +62,57 @@ def _has_signs(stream: TextIO) -> bool:
     return True
 
 
-def seconds_left(moment: CompletionProgress, limit: float | None) -> float:
+def seconds_left(state: CompletionProgress, limit: float | None) -> float:
     """Estimate the time left from the fraction of the work done; NaN if unknown.
 
     A time limit bounds it.
     """
     left = math.nan
-    if moment.seconds >= MIN_SECONDS and moment.fraction >= MIN_FRACTION:
-        left = moment.seconds * (1 - moment.fraction) / moment.fraction
+    if state.seconds >= MIN_SECONDS and state.fraction >= MIN_FRACTION:
+        left = state.seconds * (1 - state.fraction) / state.fraction
     if limit is None:
         return left
-    most = max(limit - moment.seconds, 0.0)
+    most = max(limit - state.seconds, 0.0)
     return most if math.isnan(left) else min(left, most)
 
 
-def _describe(moment: CompletionProgress) -> list[str]:
+def _describe(state: CompletionProgress) -> list[str]:
     """Describe iteration and errors."""
-    words = [f"iteration {moment.n_iter}"]
-    if math.isfinite(moment.residual):
-        words.append(f"residual {moment.residual:.3g}")
-    if math.isfinite(moment.validation_error):
-        words.append(f"held-out error {moment.validation_error:.3g}")
+    words = [f"iteration {state.n_iter}"]
+    if math.isfinite(state.residual):
+        words.append(f"residual {state.residual:.3g}")
+    if math.isfinite(state.validation_error):
+        words.append(f"held-out error {state.validation_error:.3g}")
     return words
 
 
-def _describe_time(moment: CompletionProgress, limit: float | None) -> str:
-    left = seconds_left(moment, limit)
+def _describe_time(state: CompletionProgress, limit: float | None) -> str:
+    left = seconds_left(state, limit)
     rest = f", about {format_seconds(left)} left" if left >= 1 else ""  # else over, or not known
-    return f"{format_seconds(moment.seconds)}{rest}"
+    return f"{format_seconds(state.seconds)}{rest}"
 
 
-def _fit(moment: CompletionProgress, limit: float | None, room: int) -> str:
+def _fit(state: CompletionProgress, limit: float | None, width: int) -> str:
     """Describe the progress in as much detail as fits into a width."""
-    left = seconds_left(moment, limit)
-    rest = f"{format_seconds(left)} left" if left >= 1 else format_seconds(moment.seconds)
-    error = f"residual {moment.residual:.3g}"
-    if math.isfinite(moment.validation_error):
-        error = f"held out {moment.validation_error:.3g}"
+    left = seconds_left(state, limit)
+    rest = f"{format_seconds(left)} left" if left >= 1 else format_seconds(state.seconds)
+    error = f"residual {state.residual:.3g}"
+    if math.isfinite(state.validation_error):
+        error = f"held out {state.validation_error:.3g}"
     choices = (
-        [*_describe(moment), _describe_time(moment, limit)],
-        [f"iteration {moment.n_iter}", error, rest],
-        [f"iteration {moment.n_iter}", rest],
+        [*_describe(state), _describe_time(state, limit)],
+        [f"iteration {state.n_iter}", error, rest],
+        [f"iteration {state.n_iter}", rest],
     )
     lines = [" · ".join(words) for words in choices]
-    return next((line for line in lines if len(line) <= room), "")
+    return next((line for line in lines if len(line) <= width), "")
 
 
 class _Nothing:
     def begin(self, stage: str) -> None:
         pass
 
-    def show(self, moment: CompletionProgress) -> None:
+    def show(self, state: CompletionProgress) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -129,10 +129,10 @@ class _Lines:
     def begin(self, stage: str) -> None:
         pass
 
-    def show(self, moment: CompletionProgress) -> None:
+    def show(self, state: CompletionProgress) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_SECONDS
-            words = [moment.stage, *_describe(moment), _describe_time(moment, self._limit)]
+            words = [state.stage, *_describe(state), _describe_time(state, self._limit)]
             self.note(", ".join(words))
 
     def note(self, text: str) -> None:
@@ -149,17 +149,17 @@ class _Bar:
     def begin(self, stage: str) -> None:
         self._progress.update(self._task, description=stage, total=None, numbers="")
 
-    def show(self, moment: CompletionProgress) -> None:
+    def show(self, state: CompletionProgress) -> None:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + BAR_SECONDS
-        share = None if math.isnan(moment.fraction) else 1.0
-        numbers = _fit(moment, self._limit, self._progress.console.width - ECHO - BESIDE)
+        is_known = not math.isnan(state.fraction)
+        numbers = _fit(state, self._limit, self._progress.console.width - ECHO - BESIDE)
         self._progress.update(
             self._task,
-            description=moment.stage,
-            total=share,
-            completed=0 if share is None else moment.fraction,
+            description=state.stage,
+            total=1.0 if is_known else None,
+            completed=state.fraction if is_known else 0,
             numbers=numbers,
         )
 

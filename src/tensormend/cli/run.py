@@ -48,7 +48,7 @@ class Run:
         check_source(self.source)
         self.outputs.check(self.source, self.where.get("observed"))
         remark = check_checkpoint(self.checkpoint, resume=resume)
-        limit, room = self.settings.get("time_limit"), self.settings.get("memory_limit")
+        limit, memory_limit = self.settings.get("time_limit"), self.settings.get("memory_limit")
         with (
             follow(quiet=quiet, limit=limit) as view,
             Signals(view.note) as signals,
@@ -59,8 +59,8 @@ class Run:
             if remark:
                 view.note(remark)
             view.begin(f"reading {self.source.name}")
-            data = tm.load(self.source, **self.where, **given(memory_limit=room))
-            self.outputs.check_size(data, room)
+            data = tm.load(self.source, **self.where, **given(memory_limit=memory_limit))
+            self.outputs.check_size(data, memory_limit)
             self.outputs.check_content(data, self.source)
             settings = self._resolve(data.dims)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
@@ -71,10 +71,10 @@ class Run:
                 checkpoint = tm.Checkpoint(self.checkpoint, every=1, seconds=interval)
             n_iter = 0
 
-            def watch(moment: CompletionProgress) -> bool:
+            def watch(state: CompletionProgress) -> bool:
                 nonlocal n_iter
-                n_iter = moment.n_iter
-                view.show(moment)
+                n_iter = state.n_iter
+                view.show(state)
                 return signals.caught is not None
 
             with signals.deferred():
@@ -87,7 +87,7 @@ class Run:
                     **settings,
                 )
                 view.begin("assessing and writing")
-                self.outputs.write(result, limit=room, source=self.source.name, code=code)
+                self.outputs.write(result, limit=memory_limit, source=self.source.name, code=code)
         return Outcome(
             self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
         )

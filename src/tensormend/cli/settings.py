@@ -77,19 +77,19 @@ def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
 
     from tensormend.errors import TensormendWarning
 
-    told: list[str] = []
+    shown: list[str] = []
 
-    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        if text not in told:
-            told.append(text)
+        if text not in shown:
+            shown.append(text)
             note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", TensormendWarning)
-        warnings.showwarning = tell
-        yield told
+        warnings.showwarning = show
+        yield shown
 
 
 def write_code(

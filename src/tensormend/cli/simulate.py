@@ -76,12 +76,12 @@ def simulate(
         tm.save(truth, tensor.todense(), overwrite=force)
     tm.save(out, data, overwrite=force)
     if not quiet:
-        share = data.n_observed / math.prod(tensor.shape)
+        fraction = data.n_observed / math.prod(tensor.shape)
         sizes = f"{format_shape(tensor.shape)}, rank {format_shape(tensor.rank)}"
         show(
             [
                 ("tensor", f"{sizes}, noise {noise:g}"),
-                ("observed", f"{data.n_observed} entries, {100 * share:.3g}%"),
+                ("observed", f"{data.n_observed} entries, {100 * fraction:.3g}%"),
                 *(("written", f"{path} ({format_bytes(_size(path))})") for path in paths),
             ]
         )

@@ -24,12 +24,9 @@ def describe(
     stopped: str | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield labelled rows: verdict, error, model, time and files."""
-    known, trust = result.known, result.trust
-    share = len(known.values) / math.prod(known.shape)
-    yield (
-        "data",
-        f"{source}, {format_shape(known.shape)}, {100 * share:.3g}% of the entries observed",
-    )
+    observed, trust = result.known, result.trust
+    shape, fraction = format_shape(observed.shape), len(observed.values) / math.prod(observed.shape)
+    yield "data", f"{source}, {shape}, {100 * fraction:.3g}% of the entries observed"
     yield "verdict", f"{trust.verdict.title}. {trust.verdict.message}"
     for reason in trust.reasons:
         yield "", f"- {reason}"
@@ -82,12 +79,12 @@ def make_record(
     code: str,
 ) -> dict[str, Any]:
     """Return the summary, and more, as values by name."""
-    known, trust = result.known, result.trust
+    observed, trust = result.known, result.trust
     return {
         "input": str(source),
-        "shape": known.shape,
-        "n_observed": len(known.values),
-        "observed_fraction": len(known.values) / math.prod(known.shape),
+        "shape": observed.shape,
+        "n_observed": len(observed.values),
+        "observed_fraction": len(observed.values) / math.prod(observed.shape),
         "verdict": trust.verdict.name,
         "reasons": trust.reasons,
         "error": trust.rmse,
