@@ -77,7 +77,7 @@ def test_examples_of_the_help_run(name: str, folder: Path, capsys: Captured) -> 
     assert not list(folder.rglob("*.part*"))
 
 
-HEAVY = ("numpy", "scipy", "pandas", "tensormend.core.algebra", "tensormend.errors")
+HEAVY = ("numpy", "scipy", "pandas", "tensormend.core.algebra", "tensormend.recovery.entry")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,24 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("speeds")
+def test_the_interval_reaches_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    real = tm.complete
+
+    def spy(*arguments: Any, checkpoint: Any, **settings: Any) -> Any:
+        seen.append(checkpoint)
+        return real(*arguments, checkpoint=checkpoint, **settings)
+
+    monkeypatch.setattr(tm, "complete", spy)
+    call = ["-q", "--rank", "2", "--checkpoint"]
+    assert run("-o", "a.npy", *call, "a") == 0
+    assert run("-o", "b.npy", *call, "b", "--checkpoint-interval", "2m") == 0
+    assert seen[0] == Path("a")
+    assert seen[1].path == Path("b")
+    assert seen[1].seconds == 120.0
+
+
+@pytest.mark.usefixtures("speeds")
 def test_all_that_was_asked_for_is_written(capsys: Captured) -> None:
     files = ["-o", "smooth.npy", "--save-model", "model.npz"]
     assert run(*files, "--replace-observed", "--rank", "2", "--json", "--quiet") == 0
@@ -346,6 +364,7 @@ def test_warnings_are_short_lines(capsys: Captured) -> None:
         ("speeds.npy -o a.npy --report a.pdf", "--report must be a file whose name ends in .html"),
         ("speeds.npy -o a.npy --resume", "--resume needs --checkpoint"),
         ("speeds.npy -o a.npy --rank 2 --fail-if-unreliable", "add --validation-fraction 0.1"),
+        ("speeds.npy -o a.npy --checkpoint-interval 9", "needs --checkpoint, got none"),
         ("speeds.npy -o a.npy --checkpoint truth.npy", "--checkpoint must be a folder"),
         ("speeds.npy -o a.npy --checkpoint full", "must be a new or empty folder, got full"),
         ("speeds.npy -o a.npy --rank x", "expected auto, a number such as 8"),

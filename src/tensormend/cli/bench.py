@@ -11,6 +11,7 @@ import typer
 from tensormend.cli.outputs import make_folder
 from tensormend.cli.parse import parse_seconds
 from tensormend.cli.words import put
+from tensormend.errors import InputError
 
 __all__ = ["EXAMPLES", "bench"]
 
@@ -87,7 +88,6 @@ def bench(
     Runs our methods, dense NumPy versions of those of the paper, and other packages that are
     installed, alternating, on the same problems; writes records, a page and figures.
     """
-    from tensormend.errors import InputError
     from tensormend.plotting import require_matplotlib
     from tensormend.research.bench.page import write_performance
     from tensormend.research.bench.suite import run_suite

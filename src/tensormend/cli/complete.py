@@ -8,6 +8,7 @@ from tensormend.cli import options as o
 from tensormend.cli.outputs import Outputs
 from tensormend.cli.run import Run
 from tensormend.cli.settings import given
+from tensormend.errors import InputError
 
 __all__ = ["EXAMPLES", "complete"]
 
@@ -60,9 +61,9 @@ def complete(
     comparison, that of means. Progress goes to stderr. Ctrl-C stops the run; the best result so
     far is written, and the checkpoint is kept.
     """
+    if checkpoint_interval is not None and checkpoint is None:
+        raise InputError("--checkpoint-interval needs --checkpoint, got none")
     if fail_if_unreliable and rank != "auto" and validation_fraction is None:
-        from tensormend.errors import InputError
-
         raise InputError(
             "--fail-if-unreliable needs held-out entries to assess the result, got a rank without "
             "--validation-fraction; add --validation-fraction 0.1"
@@ -79,13 +80,12 @@ def complete(
         tol=tol,
         max_iter=max_iter,
         time_limit=time_limit,
-        checkpoint_interval=checkpoint_interval,
         memory_limit=memory_limit,
         threads=threads,
         rng=seed,
     )
     outputs = Outputs(out, save_model, report, replace_observed, force)
-    run = Run(source, where, rank, settings, outputs, checkpoint)
+    run = Run(source, where, rank, settings, outputs, checkpoint, checkpoint_interval)
     outcome = run.execute(resume=resume, quiet=quiet)
     outcome.report(json=json, quiet=quiet)
     raise typer.Exit(outcome.exit_code(fail_if_unreliable=fail_if_unreliable))

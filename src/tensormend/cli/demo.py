@@ -11,6 +11,7 @@ from tensormend.cli import options as o
 from tensormend.cli.outputs import make_folder
 from tensormend.cli.summary import describe
 from tensormend.cli.words import put, show
+from tensormend.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,6 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[tuple[str, str]]:
     import numpy as np
 
     import tensormend as tm
-    from tensormend.errors import MissingDependencyError
 
     low, high = (end(data.values, axis=(0, 1)) for end in (np.min, np.max))  # of every band
     grey = np.rint(255 * (data.values - low) / (high - low)).astype(np.uint8)
@@ -113,8 +113,6 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[tuple[str, str]]:
 def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
     """Sample entries at random, then drop whole image columns, different ones in each band."""
     import numpy as np
-
-    from tensormend.errors import InputError
 
     if not 0 < ratio <= 1:
         raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensormend.errors import InputError, TensormendError
+
 __all__ = ["FAILURE", "INTERRUPTED", "MEANINGS", "MEMORY", "UNRELIABLE", "USAGE", "explain"]
 
 FAILURE, USAGE, UNRELIABLE, MEMORY = 1, 2, 3, 4
@@ -44,8 +46,6 @@ def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
     >>> explain(InputError("rng must be 0 or more, got -1", parameter="rng"), {"rng": "--seed"})
     ('rng must be 0 or more, got -1 (option --seed)', 2)
     """
-    from tensormend.errors import InputError, TensormendError
-
     sentence = " ".join(str(error).split())
     if isinstance(error, MemoryError):
         advice = "there is not enough memory; use a part of the data, or single precision"

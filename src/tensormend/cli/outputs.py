@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensormend.core.text import format_bytes
+from tensormend.errors import InputError, MemoryLimitError, MissingDependencyError
 
 if TYPE_CHECKING:
     from tensormend import Completion, TensorData
@@ -53,8 +54,6 @@ class Outputs:
 
     def check(self, *sources: Path | None) -> None:
         """Refuse files that cannot be written, or that are read."""
-        from tensormend.errors import InputError
-
         if not self.paths:
             raise InputError(
                 "an output file is required, got none of -o, --save-model and --report; "
@@ -88,7 +87,7 @@ class Outputs:
         dtype = data.values.dtype
         needed = math.prod(data.shape) * (dtype.itemsize if dtype.kind in "fc" else 8)
         if self.data is not None and needed > limit:
-            raise tm.errors.MemoryLimitError(
+            raise MemoryLimitError(
                 f"the completed data would take {format_bytes(needed)}, above the limit of "
                 f"{format_bytes(limit)}; raise --memory-limit, or use --save-model FILE.npz "
                 "instead of -o"
@@ -97,8 +96,6 @@ class Outputs:
     def check_content(self, data: TensorData, source: Path) -> None:
         """Refuse data without missing entries, and data that the format cannot hold."""
         import math
-
-        from tensormend.errors import InputError
 
         if self.data is None:
             return
@@ -161,16 +158,14 @@ def _try_format(path: Path, data: TensorData) -> None:
         trial = Path(folder) / path.name
         try:
             tm.save(trial, sample)
-        except tm.errors.InputError as error:
-            raise tm.errors.InputError(str(error).replace(str(trial), str(path))) from error
+        except InputError as error:
+            raise InputError(str(error).replace(str(trial), str(path))) from error
         except OSError:  # no space for the temporary file: not a reason to refuse the run
             return
 
 
 def check_source(path: Path) -> None:
     """Check that a file exists and that its format can be read."""
-    from tensormend.errors import InputError
-
     if not path.exists():
         raise InputError(f"{path} must be a file that exists; check the name")
     if not os.access(path, os.R_OK):
@@ -181,7 +176,6 @@ def check_source(path: Path) -> None:
 def check_output(path: Path, *, force: bool) -> None:
     """Check that a file can be written."""
     from tensormend.core.storage import check_folder
-    from tensormend.errors import InputError
 
     check_folder(path)
     if path.exists() and not force:
@@ -195,7 +189,6 @@ def check_output(path: Path, *, force: bool) -> None:
 def check_format(path: Path) -> None:
     """Check that the suffix names a format, and that the packages it needs are installed."""
     from tensormend.data.formats import find_format
-    from tensormend.errors import MissingDependencyError
 
     form = find_format(path)
     missing = find_missing(form)
@@ -224,8 +217,6 @@ def find_missing(form: Format) -> list[str]:
 
 def make_folder(folder: Path) -> Path:
     """Create the folder that a command writes to."""
-    from tensormend.errors import InputError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

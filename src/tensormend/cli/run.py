@@ -16,7 +16,7 @@ from tensormend.cli.summary import describe, make_record
 from tensormend.cli.words import say, show, show_json
 
 if TYPE_CHECKING:
-    from tensormend import Completion, CompletionProgress
+    from tensormend import Checkpoint, Completion, CompletionProgress
 
 __all__ = ["Outcome", "Run"]
 
@@ -29,11 +29,20 @@ class Run:
 
     Attributes
     ----------
-    source : the file with missing entries
-    where : options of `load`
-    rank, settings : of `complete`; ``center`` and ``standardize`` as they were typed
-    outputs : the files to write
-    checkpoint : folder of the checkpoint
+    source : Path
+        The file with missing entries.
+    where : dict
+        Options of `load`.
+    rank : "auto", int or tuple of int
+        The rank.
+    settings : dict
+        Keywords of `complete`; ``center`` and ``standardize`` as they were typed.
+    outputs : Outputs
+        The files to write.
+    checkpoint : Path or None
+        Folder of the checkpoint.
+    checkpoint_interval : float or None
+        Seconds between saves of the checkpoint.
     """
 
     source: Path
@@ -42,6 +51,7 @@ class Run:
     settings: dict[str, Any]
     outputs: Outputs
     checkpoint: Path | None = None
+    checkpoint_interval: float | None = None
 
     def execute(self, *, resume: bool, quiet: bool) -> Outcome:
         """Check the request, read the file, complete it, write the outputs."""
@@ -65,10 +75,6 @@ class Run:
             settings = self._resolve(data.dims)
             code = write_code(self.source, self.where, self.rank, settings, self.outputs)
 
-            interval = settings.pop("checkpoint_interval", None)
-            checkpoint: Path | tm.Checkpoint | None = self.checkpoint
-            if self.checkpoint is not None and interval is not None:
-                checkpoint = tm.Checkpoint(self.checkpoint, every=1, seconds=interval)
             n_iter = 0
 
             def watch(state: CompletionProgress) -> bool:
@@ -82,7 +88,7 @@ class Run:
                     data,
                     self.rank,
                     callback=watch,
-                    checkpoint=checkpoint,
+                    checkpoint=self._make_checkpoint(),
                     resume=resume,
                     **settings,
                 )
@@ -91,6 +97,14 @@ class Run:
         return Outcome(
             self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
         )
+
+    def _make_checkpoint(self) -> Path | Checkpoint | None:
+        """Return the checkpoint as the library takes it."""
+        if self.checkpoint is None or self.checkpoint_interval is None:
+            return self.checkpoint
+        from tensormend import Checkpoint
+
+        return Checkpoint(self.checkpoint, every=1, seconds=self.checkpoint_interval)
 
     def _resolve(self, dims: tuple[str, ...]) -> dict[str, Any]:
         """Return the settings as the library takes them, modes by number."""

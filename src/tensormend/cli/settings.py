@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tensormend.cli.outputs import Outputs
+from tensormend.errors import InputError, TensormendWarning
 
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
 DEFAULTS = {"model": "auto", "method": "auto", "center": "auto"}
-NOT_OF_THE_ANSWER = ("threads", "memory_limit", "checkpoint_interval")
+NOT_OF_THE_ANSWER = ("threads", "memory_limit")
 
 
 def given(**settings: Any) -> dict[str, Any]:
@@ -34,8 +35,6 @@ def find_mode(mode: str, names: Sequence[str]) -> int:
     >>> find_mode("year", ("city", "year")), find_mode("0", ("city", "year"))
     (1, 0)
     """
-    from tensormend.errors import InputError
-
     if mode in names:
         return list(names).index(mode)
     if mode.isdecimal() and int(mode) < len(names):
@@ -52,7 +51,6 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
     ``--resume``.
     """
     from tensormend.core.storage import check_folder
-    from tensormend.errors import InputError
 
     if folder is None:
         if resume:
@@ -74,8 +72,6 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
 def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
     """Show the warnings of the package as notes, each once, and suppress all others."""
     import warnings
-
-    from tensormend.errors import TensormendWarning
 
     shown: list[str] = []
 

@@ -13,6 +13,7 @@ from tensormend.cli.outputs import check_format, check_output
 from tensormend.cli.parse import parse_rank, parse_sizes
 from tensormend.cli.words import show
 from tensormend.core.text import format_bytes, format_shape
+from tensormend.errors import InputError
 
 if TYPE_CHECKING:
     from tensormend import TensorData, Tucker
@@ -92,9 +93,9 @@ def _draw(shape: tuple[int, ...], rank: Any, noise: float, seed: int) -> Tucker:
     import tensormend as tm
 
     if rank == "auto":
-        raise tm.errors.InputError("--rank must be one number or one per mode, got auto")
+        raise InputError("--rank must be one number or one per mode, got auto")
     if not 0 <= noise < math.inf:
-        raise tm.errors.InputError(f"--noise must be 0 or more, got {noise}")
+        raise InputError(f"--noise must be 0 or more, got {noise}")
     tensor = tm.simulate.random_tucker(shape, rank, rng=seed)
     return tensor * (math.sqrt(math.prod(tensor.shape)) / tensor.norm())
 
