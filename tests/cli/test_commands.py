@@ -530,7 +530,9 @@ def test_a_damaged_file_is_one_sentence(capsys: Captured) -> None:
 @pytest.mark.usefixtures("speeds")
 def test_too_little_memory_is_exit_code_4(capsys: Captured) -> None:
     assert run("-o", "a.npy", "--memory-limit", "1K") == 4
-    assert "above the limit" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "above the limit" in err
+    assert err.endswith("(option --memory-limit)\n")
 
 
 def test_a_tensor_too_large_to_write_out_still_has_a_model(capsys: Captured) -> None:

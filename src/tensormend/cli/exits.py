@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensormend.errors import InputError, TensormendError
+from tensormend.errors import InputError, MemoryLimitError, TensormendError
 
 __all__ = ["FAILURE", "INTERRUPTED", "MEANINGS", "MEMORY", "UNRELIABLE", "USAGE", "explain"]
 
@@ -47,13 +47,15 @@ def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
     ('rng must be 0 or more, got -1 (option --seed)', 2)
     """
     sentence = " ".join(str(error).split())
+    if isinstance(error, MemoryLimitError):
+        return _with_option(sentence, options.get("memory_limit")), MEMORY
     if isinstance(error, MemoryError):
         advice = "there is not enough memory; use a part of the data, or single precision"
         return sentence or advice, MEMORY
+    if isinstance(error, InputError):
+        return _with_option(sentence, options.get(str(error.parameter))), USAGE
     if isinstance(error, TensormendError):
-        option = options.get(str(error.parameter)) if isinstance(error, InputError) else None
-        hint = "" if option is None or option in sentence else f" (option {option})"
-        return sentence + hint, USAGE
+        return sentence, USAGE
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "a file"
         reason = error.strerror or sentence
@@ -61,3 +63,8 @@ def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
     kind = type(error).__name__
     advice = "please report it, with the traceback that tensormend --debug prints"
     return f"internal error: {kind}: {sentence}; {advice}", FAILURE
+
+
+def _with_option(sentence: str, option: str | None) -> str:
+    """Name the option that a message is about, unless it does so itself."""
+    return sentence if option is None or option in sentence else f"{sentence} (option {option})"

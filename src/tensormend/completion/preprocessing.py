@@ -427,7 +427,8 @@ def _bounds(clip: Any) -> tuple[float, float]:
     if not low < high:
         raise InputError(
             f"clip must be a pair of bounds, the smaller first, None for no bound, got {clip!r}; "
-            "for example clip=(0, None)"
+            "for example clip=(0, None)",
+            parameter="clip",
         )
     return low, high
 
@@ -461,7 +462,8 @@ def _check_above_minus_one(values: Array) -> None:
     if least <= -1:
         raise InputError(
             f"transform='log1p' takes values above -1, got {least:g}; shift the values, or leave "
-            "the transform out"
+            "the transform out",
+            parameter="transform",
         )
 
 
