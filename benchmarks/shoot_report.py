@@ -24,7 +24,7 @@ import tensormend as tm
 cube = tm.datasets.load_indian_pines().cube
 seen = np.random.default_rng(0).random(cube.shape) < 0.2
 holed = np.where(seen, cube, np.nan)
-data = tm.TensorData(holed, names=("row", "column", "band"), name="Indian Pines")
+data = tm.TensorData(holed, dims=("row", "column", "band"), name="Indian Pines")
 result = tm.complete(data, rng=0)
 """
 

@@ -118,7 +118,7 @@ def test_a_chosen_rank_is_marked() -> None:
     result = tm.complete(holed((14, 13, 12), 0.6, 2), rng=0)
     assert result.best_trial is not None
     assert result.best_trial.model == "tucker"
-    assert "Rank (2, 2, 2) was chosen" in render_report(result)
+    assert "Rank (2, 2, 2) was selected" in render_report(result)
 
 
 @pytest.mark.parametrize(("rank", "value"), [("auto", 0.0), ("auto", 3.0), (1, 3.0)])
@@ -132,10 +132,10 @@ def test_extreme_numbers() -> None:
         check(render_report(tm.complete(factor * holed((8, 7, 6), 0.9), rng=0)))
 
 
-def test_everything_known() -> None:
+def test_everything_observed() -> None:
     page = render_report(tm.complete(holed((8, 7, 6), 2.0), rank=1, rng=0))
     check(page)
-    assert "Everywhere the same share is known, 100%" in page
+    assert "The same fraction is observed everywhere, 100%" in page
 
 
 @pytest.mark.parametrize("shape", [(300, 300, 300), (4000, 3000), (60, 50, 40, 30, 20)])
@@ -153,7 +153,7 @@ def test_size_and_memory_are_bounded(shape: tuple[int, ...]) -> None:
     views = read_views(page)
     for view in views.values():
         assert np.prod(view["sizes"]) <= 800_000
-    assert "To keep the page small" in page
+    assert "To limit its size the page contains" in page
 
 
 def test_long_modes_with_labels_and_hardly_an_entry() -> None:
@@ -179,7 +179,7 @@ def test_the_page_carries_the_tensor() -> None:
         order = [mode["mode"] for mode in view["modes"]]
         numbers = np.frombuffer(base64.b64decode(view["values"]), dtype="<u2")
         values = view["low"] + numbers.reshape(view["sizes"]) * (view["high"] - view["low"]) / 65535
-        bits = np.frombuffer(base64.b64decode(view["known"]), dtype=np.uint8)
+        bits = np.frombuffer(base64.b64decode(view["observed"]), dtype=np.uint8)
         known = np.unpackbits(bits, bitorder="little")[: data.size].reshape(view["sizes"])
         step = (view["high"] - view["low"]) / 65535
         assert np.abs(values - result.data.transpose(order)).max() <= 0.51 * step
@@ -261,7 +261,7 @@ def test_unseen_slices_are_named() -> None:
     with pytest.warns(DataWarning):
         assessed = tm.complete(data, rank=1, rng=0, validation_fraction=0.1)
     page = render_report(result)
-    assert "Nothing is known at d, o;" in page
+    assert "Nothing is observed at d, o;" in page
     assert 'class="verdict not-assessed"' in page
     assert "Not assessed" in page
     page = render_report(assessed)

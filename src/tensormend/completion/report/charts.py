@@ -23,19 +23,19 @@ __all__ = [
     "Series",
     "draw_chart",
     "draw_image",
+    "fraction_axis",
     "linear_axis",
     "log_axis",
     "mode_axis",
     "number",
     "percent",
-    "share_axis",
 ]
 
 WIDTH, HEIGHT = 340, 226
 LEFT, RIGHT, TOP, BOTTOM = 66, 12, 12, 44
 LEGEND = 20
 MAX_POINTS = 400  # of a series
-SMALL_SHARE = 0.5  # up to which an axis of shares does not go up to all
+SMALL_FRACTION = 0.5  # up to which an axis of fractions does not go up to 1
 MAX_BARS = 70  # that are told apart
 LETTER = 6.8  # width of one, on average
 MARKERS = ("circle", "square", "triangle", "diamond")
@@ -57,13 +57,13 @@ class Axis:
     is_log: bool = False
 
     def place(self, values: Array, start: float, end: float) -> Array:
-        """Bring values to places on the paper."""
+        """Map values to positions on the chart."""
         low, high = self.low, self.high
         if self.is_log:
             values = np.log10(np.where(values > 0, values, np.nan))
             low, high = math.log10(low), math.log10(high)
-        shares: Array = (values - low) / (high - low)
-        return start + shares * (end - start)
+        fractions: Array = (values - low) / (high - low)
+        return start + fractions * (end - start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +92,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
-def percent(share: float) -> str:
-    """Write a share for people.
+def percent(fraction: float) -> str:
+    """Format a fraction as a percentage.
 
     >>> percent(0.2), percent(1.23456e-5)
     ('20%', '0.00123%')
     """
-    return f"{100 * share:.3g}%"
+    return f"{100 * fraction:.3g}%"
 
 
 # axes
@@ -131,14 +131,14 @@ def log_axis(name: str, *values: Array) -> Axis:
 
 
 def mode_axis(mode: Mode) -> Axis:
-    """Return an axis along the places of a mode."""
+    """Return an axis along the indices of a mode."""
     return Axis(mode.name, -0.5, mode.size - 0.5, mode.ticks())
 
 
-def share_axis(name: str, shares: Array) -> Axis:
-    """Return an axis from none to all, or to round percents above shares that are small."""
-    most = float(shares.max())
-    top = 1.0 if most > SMALL_SHARE else 1.2 * most or 1.0
+def fraction_axis(name: str, fractions: Array) -> Axis:
+    """Return an axis from 0 to 100%, or to round percents above small fractions."""
+    most = float(fractions.max())
+    top = 1.0 if most > SMALL_FRACTION else 1.2 * most or 1.0
     return Axis(name, 0.0, top, [(t, percent(t)) for t, _ in nice_ticks(0.0, top, 5)])
 
 
@@ -166,11 +166,11 @@ def draw_chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
     return _frame(title, f"{_draw_axes(x, y, top)}{''.join(marks)}{legend}")
 
 
-def draw_image(title: str, x: Axis, y: Axis, shares: Array) -> str:
-    """Draw an image of shares, the greatest darkest, rows from top to bottom."""
-    rgba = np.empty((*shares.shape, 4), dtype=np.uint8)
+def draw_image(title: str, x: Axis, y: Axis, fractions: Array) -> str:
+    """Draw an image of fractions, the largest darkest, rows from top to bottom."""
+    rgba = np.empty((*fractions.shape, 4), dtype=np.uint8)
     rgba[..., :3] = BLUE
-    rgba[..., 3] = np.rint(255 * shares / (shares.max() or 1.0))
+    rgba[..., 3] = np.rint(255 * fractions / (fractions.max() or 1.0))
     source = base64.b64encode(_encode_png(rgba)).decode("ascii")
     picture = (
         f'<image x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
@@ -256,8 +256,8 @@ def _draw_series(series: Series, x: Axis, y: Axis, top: int) -> str:
         path = "".join(
             f"M{a:.1f} {bottom}V{b:.1f}" for a, b in zip(across, up, strict=True) if b < bottom
         )
-        share = 0.8 if len(across) <= MAX_BARS else 1.0  # of the distance: gaps between few only
-        width = max(1.0, share * (right - LEFT) / len(across))
+        part = 0.8 if len(across) <= MAX_BARS else 1.0  # of the distance: gaps between few only
+        width = max(1.0, part * (right - LEFT) / len(across))
         parts.append(f'<path class="bars" stroke-width="{min(width, 26):.2f}" d="{path}"/>')
     if series.kind in ("line", "both"):
         parts.append(f'<path class="line" d="{_path(across, up)}"/>')

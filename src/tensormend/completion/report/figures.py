@@ -16,12 +16,12 @@ from tensormend.completion.report.charts import (
     Series,
     draw_chart,
     draw_image,
+    fraction_axis,
     linear_axis,
     log_axis,
     mode_axis,
     number,
     percent,
-    share_axis,
 )
 from tensormend.completion.report.modes import Mode
 from tensormend.completion.result import Completion
@@ -42,14 +42,14 @@ __all__ = [
 BALANCED = 3  # style of models that shrink modes differently
 N_COMPONENTS = 3  # columns of a factor that are drawn
 N_NAMED, MAX_MARKED = 12, 200  # unseen slices that are named, and that are marked
-MAX_BINS = 96  # of a mode, in the picture of what is known
-BY_CHANCE = 1.5  # times the variance of holes at random: no structure to speak of
-FEW, MANY = 16, 40  # places along a mode, and along other axes, that have a mark each
+MAX_BINS = 96  # of a mode, in the image of what is observed
+BY_CHANCE = 1.5  # times the variance of entries missing at random: no structure to speak of
+FEW, MANY = 16, 40  # indices along a mode, and along other axes, that have a mark each
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its title and what there is to say about it."""
+    """A chart with title and caption."""
 
     title: str
     chart: str
@@ -61,7 +61,7 @@ class Figure:
         return f"<figure><h3>{escape(self.title)}</h3>{self.chart}{words}</figure>"
 
 
-# how it went
+# selection and convergence
 
 
 def draw_course(result: Completion) -> list[Figure]:
@@ -89,9 +89,9 @@ def _draw_trace(result: Completion) -> Figure:
     if np.isfinite(held).any():
         series.append(Series(steps, held, "held-out entries", kind, 1))
     title = "Error over the iterations"
-    caption = f"Relative error of the final fit on its entries. {result.message}"
+    caption = f"Relative error of the final fit. {result.message}"
     if not np.isfinite(held).any():
-        caption += " None were kept from it."
+        caption += " No entries were held out of this fit."
     y = log_axis("relative error", *(one.y for one in series))
     x = linear_axis("iteration", steps, zero=True)
     return Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption)
@@ -110,18 +110,18 @@ def _draw_strengths(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
         series.append(_over_strength(tuned, "balanced", BALANCED))
     if chosen is not None:
         series.append(
-            Series(np.array([chosen.strength]), np.array([chosen.error]), "chosen", "ring", 1)
+            Series(np.array([chosen.strength]), np.array([chosen.error]), "selected", "ring", 1)
         )
     x = log_axis("strength of shrinkage", *(one.x for one in series))
     y = log_axis("held-out error", *(one.y for one in series))
     title = f"Held-out error of {len(trials)} models"
     caption = (
-        "Lines are named by what was taken out of the values first. Bars are one standard error. "
-        "Weak shrinkage, on the left, follows the data closely."
+        "Lines are named by what was subtracted from the values. Bars are one standard error. "
+        "Weak shrinkage (left) fits the data closely."
     )
     if chosen is not None:
         caption += (
-            f" The strength {number(chosen.strength)} was chosen, with an error of "
+            f" The strength {number(chosen.strength)} was selected, with an error of "
             f"{number(chosen.error)}."
         )
     return Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption)
@@ -154,31 +154,31 @@ def _draw_ranks(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
     if chosen is not None:
         at = [k for k, trial in enumerate(trials) if trial.rank == chosen.rank]
         if at:
-            series.append(Series(places[at[-1:]], np.array([chosen.error]), "chosen", "ring", 1))
-        caption += f" Rank {chosen.rank} was chosen, with an error of {number(chosen.error)}."
+            series.append(Series(places[at[-1:]], np.array([chosen.error]), "selected", "ring", 1))
+        caption += f" Rank {chosen.rank} was selected, with an error of {number(chosen.error)}."
     x = mode_axis(Mode("rank", len(trials), names))
     y = log_axis("held-out error", errors)
     return Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption)
 
 
-# what is known
+# observed entries
 
 
 def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
-    """Draw the share of known entries over two modes and over the slices of each."""
+    """Draw the observed fraction over two modes and over the slices of each."""
     trust = result.trust
     figures = [_draw_pair(result.known, modes)]
-    for mode, share, unseen in zip(
+    for mode, fraction, unseen in zip(
         modes, trust.observed_fraction, trust.unseen_slices, strict=True
     ):
-        title = f"Known along {mode.name}"
-        least, most = percent(share.min()), percent(share.max())
-        shares = least if least == most else f"Between {least} and {most}"
-        caption = f"{shares} of every slice is known."
+        title = f"Observed along {mode.name}"
+        least, most = percent(fraction.min()), percent(fraction.max())
+        span = least if least == most else f"Between {least} and {most}"
+        caption = f"{span} of every slice is observed."
         if len(unseen):
             caption = f"{_name_unseen(mode, unseen)} {caption}"
-        y = share_axis("share known", share)
-        series = [_along(mode, np.minimum(share, 1.0), is_bar=True)]
+        y = fraction_axis("observed fraction", fraction)
+        series = [_along(mode, np.minimum(fraction, 1.0), is_bar=True)]
         if len(unseen):
             marked = unseen[:: math.ceil(len(unseen) / MAX_MARKED)].astype(float)
             low = np.full(len(marked), 0.02 * y.high)
@@ -189,25 +189,27 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
 
 
 def _draw_pair(known: Observations, modes: Sequence[Mode]) -> Figure:
-    """Draw the two modes over which the known entries are least evenly spread."""
+    """Draw the two modes over which the observed entries are least evenly spread."""
     pairs = list(combinations(range(len(modes)), 2))
-    found = {pair: _known_shares(known, *pair) for pair in pairs}
+    found = {pair: _observed_fractions(known, *pair) for pair in pairs}
     row, column = max(pairs, key=lambda pair: found[pair][1])
-    shares, excess = found[row, column]
-    title = f"Known over {modes[row].name} and {modes[column].name}"
-    caption = f"From blank, nothing known, to darkest, {percent(float(shares.max()))} known. "
-    if not np.ptp(shares) > 0:
-        caption = f"Everywhere the same share is known, {percent(float(shares.max()))}. "
+    fractions, excess = found[row, column]
+    title = f"Observed over {modes[row].name} and {modes[column].name}"
+    caption = (
+        f"From blank, nothing observed, to darkest, {percent(float(fractions.max()))} observed. "
+    )
+    if not np.ptp(fractions) > 0:
+        caption = f"The same fraction is observed everywhere, {percent(float(fractions.max()))}. "
     elif excess < BY_CHANCE:
-        caption += "The holes are spread as evenly as by chance."
+        caption += "Missing entries are spread as evenly as at random."
     elif len(pairs) > 1:
-        caption += "Of all pairs of modes these two show the most structure."
+        caption += "Of all pairs of modes, this one shows the most structure."
     x, y = mode_axis(modes[column]), mode_axis(modes[row])
-    return Figure(title, draw_image(f"{title}. {caption}", x, y, shares), caption)
+    return Figure(title, draw_image(f"{title}. {caption}", x, y, fractions), caption)
 
 
-def _known_shares(known: Observations, row: int, column: int) -> tuple[Array, float]:
-    """Return the share known over two modes, and how much more it varies than by chance."""
+def _observed_fractions(known: Observations, row: int, column: int) -> tuple[Array, float]:
+    """Return the observed fraction over two modes, and its variance relative to chance."""
     sizes = known.shape[row], known.shape[column]
     bins = [min(n, MAX_BINS) for n in sizes]
     at = [
@@ -218,38 +220,38 @@ def _known_shares(known: Observations, row: int, column: int) -> tuple[Array, fl
     widths = [np.bincount(np.arange(n) * count // n) for n, count in zip(sizes, bins, strict=True)]
     rest = math.prod(map(float, known.shape)) / (float(sizes[0]) * sizes[1])
     full = np.outer(*widths) * rest
-    shares = counts / full
+    fractions = counts / full
     mean = float(counts.sum() / full.sum())
     by_chance = mean * (1 - mean)
-    excess = float(np.mean((shares - mean) ** 2 * full)) / by_chance if by_chance > 0 else 0.0
-    return np.minimum(shares, 1.0), excess
+    excess = float(np.mean((fractions - mean) ** 2 * full)) / by_chance if by_chance > 0 else 0.0
+    return np.minimum(fractions, 1.0), excess
 
 
 def _name_unseen(mode: Mode, unseen: Array) -> str:
-    names = ", ".join(mode.label(int(place)) for place in unseen[:N_NAMED])
+    names = ", ".join(mode.label(int(index)) for index in unseen[:N_NAMED])
     more = f" and {len(unseen) - N_NAMED} more" if len(unseen) > N_NAMED else ""
-    return f"Nothing is known at {names}{more}; what is filled in there is little more than a mean."
+    return f"Nothing is observed at {names}{more}; values imputed there are little more than means."
 
 
 def draw_errors(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     """Draw the error on held-out entries in the slices of each mode."""
     trust = result.trust
     figures = []
-    for mode, profile in zip(modes, trust.rmse_per_slice, strict=True):
-        if not np.isfinite(profile).any():
+    for mode, errors in zip(modes, trust.rmse_per_slice, strict=True):
+        if not np.isfinite(errors).any():
             continue
-        worst = int(np.nanargmax(profile))
+        worst = int(np.nanargmax(errors))
         title = f"Error along {mode.name}"
-        caption = f"Largest at {mode.label(worst)}: {number(float(profile[worst]))}."
-        y = linear_axis(trust.error_name, profile, zero=True)
+        caption = f"Largest at {mode.label(worst)}: {number(float(errors[worst]))}."
+        y = linear_axis(trust.error_name, errors, zero=True)
         chart = draw_chart(
-            f"{title}. {caption}", mode_axis(mode), y, [_along(mode, profile, is_bar=True)]
+            f"{title}. {caption}", mode_axis(mode), y, [_along(mode, errors, is_bar=True)]
         )
         figures.append(Figure(title, chart, caption))
     return figures
 
 
-# what was found
+# the model
 
 Principal = list[tuple[Array, Array]]
 """Per mode, the singular values of a model and its first left singular vectors."""
@@ -275,17 +277,16 @@ def draw_spectra(principal: Principal, modes: Sequence[Mode]) -> list[Figure]:
     for mode, (values, _) in zip(modes, principal, strict=True):
         title = f"Spectrum along {mode.name}"
         if not values[0] > 0:
-            caption = "Nothing is left to show: the means explain the data."
+            caption = "The model is zero: means explain the data."
             figures.append(Figure(title, "", caption))
             continue
-        shares = values / values[0]
-        shown = np.where(shares > 1e-16, shares, np.nan)
-        caption = (
-            f"{len(values)} singular values; the first {_leading(values)} carry 99% of the squares."
-        )
+        ratios = values / values[0]
+        shown = np.where(ratios > 1e-16, ratios, np.nan)
+        count = _leading(values)
+        caption = f"{len(values)} singular values; the first {count} hold 99% of the squares."
         x = linear_axis("component", np.array([1.0, len(values)]))
         x = Axis(x.name, 0.5, len(values) + 0.5, [t for t in x.ticks if t[0] % 1 == 0 and t[0] > 0])
-        y = log_axis("share of the largest", shown)
+        y = log_axis("relative to the largest", shown)
         places = np.arange(1.0, len(values) + 1)
         series = [Series(places, shown, "", _marks(len(values)))]
         figures.append(Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption))
@@ -293,7 +294,7 @@ def draw_spectra(principal: Principal, modes: Sequence[Mode]) -> list[Figure]:
 
 
 def _leading(values: Array) -> int:
-    """Count the values that carry 99% of the squares."""
+    """Count the values that hold 99% of the sum of squares."""
     squares = np.cumsum((values / values[0]) ** 2)
     return int(np.searchsorted(squares, 0.99 * squares[-1])) + 1
 

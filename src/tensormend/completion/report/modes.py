@@ -17,10 +17,10 @@ from tensormend.data.observations import Observations
 __all__ = ["Mode", "Tick", "nice_ticks", "read_modes", "sentence", "shorten"]
 
 Tick = tuple[float, str]
-"""A place on an axis and what is written there."""
+"""A position on an axis, and its text."""
 
 N_TICKS = 6
-MAX_LABELS = 100_000  # beyond which places go by their numbers
+MAX_LABELS = 100_000  # beyond which indices stand in for labels
 MAX_LETTERS = 40  # of a name or label
 MAX_TICK_LETTERS = 12
 
@@ -54,8 +54,8 @@ class Mode:
     Attributes
     ----------
     name : what it is called
-    size : number of places
-    labels : one per place: strings, numbers or ``datetime64``; ``None`` where they have none
+    size : number of indices
+    labels : one per index: strings, numbers or ``datetime64``; ``None`` where they have none
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Mode:
 
     @property
     def is_colour(self) -> bool:
-        """Whether its three places are red, green and blue."""
+        """Whether its three indices are red, green and blue."""
         if self.size != 3:
             return False
         if self.labels is None:
@@ -104,11 +104,11 @@ class Mode:
             return False
         return bool(self.labels[0] < self.labels[-1])
 
-    def label(self, place: int) -> str:
-        """Return what a place is called."""
+    def label(self, index: int) -> str:
+        """Return the label of an index as text."""
         if self.labels is None:
-            return str(place)
-        label = self.labels[place]
+            return str(index)
+        label = self.labels[index]
         if isinstance(label, np.datetime64):
             whole = np.all(self.labels == self.labels.astype("datetime64[D]"))
             return str(label.astype("datetime64[D]" if whole else "datetime64[s]")).replace(
@@ -119,7 +119,7 @@ class Mode:
         return shorten(str(label), MAX_LETTERS)
 
     def ticks(self, count: int = N_TICKS) -> list[Tick]:
-        """Choose places along the mode and what to write there."""
+        """Choose positions along the mode and their texts."""
         if self.labels is None:
             return [
                 (tick, text) for tick, text in nice_ticks(0, self.size - 1, count) if tick % 1 == 0
@@ -163,7 +163,7 @@ def read_modes(known: Observations) -> tuple[Mode, ...]:
     for k, (name, size) in enumerate(zip(names, known.shape, strict=True)):
         labels = None
         if label is not None and size <= MAX_LABELS:
-            labels = _as_labels([label(k, place) for place in range(size)])
+            labels = _as_labels([label(k, index) for index in range(size)])
         modes.append(Mode(shorten(str(name), MAX_LETTERS), size, labels))
     return tuple(modes)
 
@@ -205,7 +205,7 @@ def sentence(text: str) -> str:
 
 
 def _as_labels(found: list[Any]) -> Array | None:
-    """Bring labels to dates, numbers or texts; ``None`` where they only count the places."""
+    """Bring labels to dates, numbers or texts; ``None`` where they only count the indices."""
     if all(isinstance(label, date | np.datetime64) for label in found):
         dates = np.array([_as_date(label) for label in found])
         if not np.isnat(dates).any():

@@ -1,4 +1,4 @@
-"""The page: a template, and what is put into it, escaped."""
+"""The HTML page: a template, and the escaped texts and figures that fill it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,21 @@ def write_report(
 
     Parameters
     ----------
-    path : where to; the file is there whole in the end or not at all
-    result : what `complete` returned
-    source : where the data came from, such as the name of a file
-    code : lines that make the same completion again, shown with a button to copy them
-    overwrite : take the place of a file that is there
+    path : path-like
+        File to write; it is written atomically (temporary file, then rename).
+    result : Completion
+        Result of `complete`.
+    source : str, default=""
+        Origin of the data, such as the name of a file.
+    code : str, default=""
+        Code that reproduces the completion, shown with a button to copy it.
+    overwrite : bool, default=False
+        Whether to replace an existing file.
+
+    Raises
+    ------
+    InputError
+        If the file exists, or ``result`` is not a `Completion`.
 
     Examples
     --------
@@ -83,8 +93,8 @@ def write_report(
 def render_report(result: Completion, *, source: str = "", code: str = "") -> str:
     """Return the HTML of a report on a completion; parameters as for `write_report`.
 
-    The tensor is never formed as a whole: the page carries every so many-th place of each mode,
-    as many as fit into its size.
+    The tensor is never formed as a whole: the page contains every n-th index of each mode, as many
+    as its size allows.
     """
     if not isinstance(result, Completion):
         raise InputError(
@@ -159,23 +169,23 @@ def _summary(result: Completion, modes: Sequence[Mode]) -> str:
     whole = math.prod(mode.size for mode in modes)
     sizes = " × ".join(f"{mode.size:,}" for mode in modes)
     names = ", ".join(mode.name for mode in modes)
-    return f"{sizes} ({names}), of which {known:,} entries, {percent(known / whole)}, are known."
+    return f"{sizes} ({names}), of which {known:,} entries, {percent(known / whole)}, are observed."
 
 
 # words
 
 
 def _errors_note(trust: Trust) -> str:
-    which = "had seen" if trust.in_sample else "had not seen"
-    return f"Root mean square, slice by slice, of the error on entries that the fit {which}."
+    which = "fitted" if trust.in_sample else "held out"
+    return f"Root mean square error per slice, on entries that were {which}."
 
 
 def _model_note(result: Completion, modes: Sequence[Mode]) -> str:
     taken = _preprocessing(result, modes)
-    after = "" if taken == "none" else f", after the values were prepared ({taken})"
+    after = "" if taken == "none" else f", after preprocessing ({taken})"
     return (
-        "Along each mode the model has singular values, which tell how many patterns it needs, and "
-        f"components, the patterns themselves, strongest first{after}."
+        "Singular values and first components (left singular vectors) of the unfolding of the "
+        f"model along each mode{after}."
     )
 
 
@@ -183,37 +193,37 @@ def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
     fitted = result.preprocessing
     steps = ["log1p"] if fitted.value_transform else []
     if fitted.mean is not None:
-        steps.append("grand mean taken out")
+        steps.append("grand mean subtracted")
     if fitted.effects:
-        steps.append(f"effects of {', '.join(modes[k].name for k in fitted.effects)} taken out")
+        steps.append(f"effects of {', '.join(modes[k].name for k in fitted.effects)} subtracted")
     if fitted.standardize is not None:
         steps.append(f"divided by the standard deviations along {modes[fitted.standardize].name}")
     if fitted.clip != (-math.inf, math.inf):
-        steps.append(f"filled-in values kept between {fitted.clip[0]:g} and {fitted.clip[1]:g}")
+        steps.append(f"imputed values clipped to between {fitted.clip[0]:g} and {fitted.clip[1]:g}")
     return ", ".join(steps) or "none"
 
 
 def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterator[tuple[str, str]]:
     """Name what was done, with which settings."""
-    kind = result.known.container
+    container = result.known.container
     if source:
         yield "Source", source
-    yield "Kind of data", f"{sentence(kind.words)}, computed in {result.x.dtype}"
+    yield "Container", f"{sentence(container.words)}, computed in {result.x.dtype}"
     yield "Shape", " × ".join(f"{mode.size} ({mode.name})" for mode in modes)
     yield "Method", result.method
     yield "Rank", " × ".join(map(str, result.x.rank))
     if result.best_trial is not None and math.isfinite(result.best_trial.strength):
         balance = result.best_trial.mode_weights or (1.0,) * len(modes)
         strengths = ", ".join(f"{result.best_trial.strength * factor:.3g}" for factor in balance)
-        yield "Strengths of shrinkage, per mode", strengths
-    yield "Preparation of the values", _preprocessing(result, modes)
+        yield "Shrinkage strength per mode", strengths
+    yield "Preprocessing", _preprocessing(result, modes)
     for note in result.notes:
         yield "Note", shorten(note, MAX_LETTERS)
-    yield "How it ended", result.message
+    yield "Termination", result.message
     yield "Iterations", f"{result.n_iter}"
     yield "Time", f"{result.seconds:.3g} s"
     yield "Version", f"tensormend {metadata.version('tensormend')}"
-    attributes = getattr(kind, "attributes", getattr(kind, "attrs", {}))
+    attributes = getattr(container, "attrs", {})
     for name, value in list(attributes.items())[:MAX_ATTRIBUTES]:
         yield f"Attribute {shorten(str(name), 60)}", shorten(str(value), MAX_LETTERS)
 
@@ -222,7 +232,7 @@ def _code(code: str) -> str:
     if not code:
         return ""
     return (
-        '<section id="code"><h2>The code</h2><p>These lines make the same completion again.</p>'
+        '<section id="code"><h2>Code</h2><p>This code reproduces the completion.</p>'
         '<div class="code"><button type="button" id="copy">Copy</button>'
         f'<pre tabindex="0"><code>{escape(code.strip())}</code></pre></div></section>'
     )

@@ -17,12 +17,12 @@
     constructor(about) {
       Object.assign(this, about);
       this.numbers = new Uint16Array(toBytes(about.values).buffer);
-      this.bits = toBytes(about.known);
+      this.bits = toBytes(about.observed);
       this.shown = this.modes.slice(this.sliders);
       this.shape = this.sizes.slice(this.sliders);
       this.length = this.shape.reduce((product, n) => product * n, 1);
     }
-    isKnown(at) { return (this.bits[at >> 3] >> (at & 7)) & 1; }
+    isObserved(at) { return (this.bits[at >> 3] >> (at & 7)) & 1; }
     value(number) { return this.low * (1 - number / LEVELS) + this.high * (number / LEVELS); }
     stop(mode, places) { return clamp(Math.round(places[mode.mode] / mode.step), 0, mode.labels.length - 1); }
     offset(places) {
@@ -80,21 +80,21 @@
     return clamp(Math.round((255 * (number - low)) / (high - low)), 0, 255);
   }
 
-  function paint(id, hasHoles) {
+  function paint(id, hasMissing) {
     const canvas = byId(id);
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(columns, rows);
     const start = image.offset(places);
-    let nKnown = 0;
+    let nObserved = 0;
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
         const at = start + (row * columns + column) * channels;
         const to = 4 * ((isUp ? rows - 1 - row : row) * columns + column);
         let seen = 0;
         for (let k = 0; k < channels; k++) {
-          const isShown = !hasHoles || image.isKnown(at + k);
+          const isShown = !hasMissing || image.isObserved(at + k);
           seen |= isShown;
-          nKnown += isShown ? 1 : 0;
+          nObserved += isShown ? 1 : 0;
           if (channels === 3) pixels.data[to + k] = isShown ? level(image.numbers[at + k]) : 0;
         }
         if (channels === 1) {
@@ -105,7 +105,7 @@
       }
     }
     context.putImageData(pixels, 0, 0);
-    if (hasHoles) byId("share").textContent = `, ${show((100 * nKnown) / size)}% known`;
+    if (hasMissing) byId("fraction").textContent = `, ${show((100 * nObserved) / size)}% observed`;
   }
 
   function prepareImages() {
@@ -147,7 +147,7 @@
     const at = image.offset(places) + (row * columns + column) * channels;
     const where = [row, column].map((stop, k) => `${image.shown[k].name} ${image.shown[k].labels[stop]}`);
     const what = Array.from({ length: channels }, (_, k) =>
-      `${show(image.value(image.numbers[at + k]))}${image.isKnown(at + k) ? "" : " (filled in)"}`);
+      `${show(image.value(image.numbers[at + k]))}${image.isObserved(at + k) ? "" : " (imputed)"}`);
     byId("readout").textContent = `${where.join(", ")}: ${what.join(", ")}`;
   }
 
@@ -202,9 +202,9 @@
     [low, high] = [low - margin, high + margin];
     const x = (place) => left + ((place + 0.5) / mode.size) * (right - left);
     const y = (value) => bottom + ((value - low) / (high - low)) * (top - bottom);
-    const nKnown = values.filter((_, k) => curve.isKnown(start + k)).length;
+    const nObserved = values.filter((_, k) => curve.isObserved(start + k)).length;
     const where = curve.modes.slice(0, curve.sliders).map((other) => `${other.name} ${other.labels[curve.stop(other, places)]}`);
-    const title = `Values along ${mode.name} at ${where.join(", ")}: ${nKnown} of ${values.length} known`;
+    const title = `Values along ${mode.name} at ${where.join(", ")}: ${nObserved} of ${values.length} observed`;
     const svg = document.createElementNS(SVG, "svg");
     for (const [key, value] of Object.entries({ class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title })) svg.setAttribute(key, value);
     for (const tick of niceTicks(low, high, 5)) {
@@ -229,7 +229,7 @@
     const dots = add(svg, "g", { class: "s1" });
     const radius = clamp((0.4 * (right - left)) / values.length, 1.8, 3).toFixed(1);
     values.forEach((value, k) => {
-      if (curve.isKnown(start + k)) add(dots, "circle", { class: "dot", cx: x(k * mode.step).toFixed(1), cy: y(value).toFixed(1), r: radius });
+      if (curve.isObserved(start + k)) add(dots, "circle", { class: "dot", cx: x(k * mode.step).toFixed(1), cy: y(value).toFixed(1), r: radius });
     });
     box.replaceChildren(svg);
   }
@@ -272,7 +272,7 @@
     const button = byId("theme"), root = document.documentElement;
     const query = matchMedia("(prefers-color-scheme: dark)");
     const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : query.matches);
-    const name = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`); };
+    const name = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colour scheme`); };
     try {
       const kept = localStorage.getItem("tensormend-theme");
       if (kept === "dark" || kept === "light") root.dataset.theme = kept;

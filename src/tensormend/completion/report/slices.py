@@ -18,10 +18,10 @@ __all__ = ["View", "curve_view", "image_view", "is_spatial"]
 
 IMAGE_BUDGET, CURVE_BUDGET = 800_000, 400_000  # entries: 2.3 and 1.1 MB of text
 MAX_SIDE = 192  # pixels of an image
-MAX_LENGTH = 600  # places of a curve
-MIN_LENGTH = 8  # places that make a curve
-MAX_STOPS = 500  # places of a slider
-SHOWN_WEIGHT = 8  # how much rather places of a slider are left out than those that are shown
+MAX_LENGTH = 600  # indices of a curve
+MIN_LENGTH = 8  # indices that make a curve
+MAX_STOPS = 500  # indices of a slider
+SHOWN_WEIGHT = 8  # how much rather indices of a slider are left out than those that are shown
 LEVELS = 65535
 N_LOOKS = 50  # slices that tell how much they differ
 CONTRAST = (1.0, 99.0)  # percentiles between which the colours of an image lie
@@ -29,26 +29,26 @@ CONTRAST = (1.0, 99.0)  # percentiles between which the colours of an image lie
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Part of a tensor: every so many-th place of each mode.
+    """Part of a tensor: every n-th index of each mode.
 
     Attributes
     ----------
     shown : modes that are seen at once: row, column and perhaps colour, or the mode of a curve
     others : modes that have a slider
-    steps : per mode of the tensor, the distance of the places that are there
+    steps : per mode of the tensor, the step between indices that are kept
     values : over ``others`` and then ``shown``, magnitudes of complex numbers
-    known : whether each is known
+    observed : whether each is observed
     """
 
     shown: tuple[int, ...]
     others: tuple[int, ...]
     steps: tuple[int, ...]
     values: Array
-    known: Array
+    observed: Array
 
     @property
     def differ(self) -> bool:
-        """Whether slices differ so much that each needs its own colours."""
+        """Whether slices differ so much that each needs its own colour scale."""
         slices = self.values.reshape(-1, math.prod(self.values.shape[len(self.others) :]))
         spans = np.ptp(slices[:: math.ceil(len(slices) / N_LOOKS)], axis=1)
         return bool(np.median(spans) < np.ptp(self.values) / 2)
@@ -57,8 +57,9 @@ class View:
         """Return what goes into the page."""
         low, high = float(self.values.min()), float(self.values.max())
         half = high / 2 - low / 2  # the difference itself may overflow
-        shares = (self.values / 2 - low / 2) / half if half > 0 else np.zeros(self.values.shape)
-        numbers = np.rint(LEVELS * shares).astype("<u2")
+        fractions = (self.values / 2 - low / 2) / half if half > 0 else np.zeros(self.values.shape)
+        numbers = np.rint(LEVELS * fractions).astype("<u2")
+        bits = np.packbits(self.observed, axis=None, bitorder="little")
         dark, bright = np.percentile(numbers, CONTRAST)
         return {
             "sizes": list(self.values.shape),
@@ -68,18 +69,18 @@ class View:
             "high": high,
             "range": [float(dark), float(bright)] if bright > dark else [0.0, float(LEVELS)],
             "values": _to_text(numbers.tobytes()),
-            "known": _to_text(np.packbits(self.known, axis=None, bitorder="little").tobytes()),
+            "observed": _to_text(bits.tobytes()),
         }
 
     def _describe(self, k: int, mode: Mode) -> dict[str, Any]:
-        places = range(0, mode.size, self.steps[k])
+        indices = range(0, mode.size, self.steps[k])
         return {
             "mode": k,
             "name": mode.name,
             "size": mode.size,
             "step": self.steps[k],
-            "labels": [mode.label(place) for place in places],
-            "ticks": [[place, text] for place, text in mode.ticks()],
+            "labels": [mode.label(index) for index in indices],
+            "ticks": [[at, text] for at, text in mode.ticks()],
         }
 
 
@@ -132,7 +133,7 @@ def _choose_curve(modes: Sequence[Mode]) -> int:
 
 
 def _take(result: Completion, shown: tuple[int, ...], limits: Sequence[int], budget: int) -> View:
-    """Take every so many-th place of each mode, within a budget of entries."""
+    """Take every n-th index of each mode, within a budget of entries."""
     shape = result.x.shape
     others = tuple(k for k in range(len(shape)) if k not in shown)
     steps = _choose_steps(shape, shown, limits, budget)
@@ -140,17 +141,17 @@ def _take(result: Completion, shown: tuple[int, ...], limits: Sequence[int], bud
     block = np.asarray(result[key])
     before = np.full(block.shape, np.nan, dtype=block.dtype)
     result.known.put(before, key)
-    known = ~np.isnan(before)
+    observed = ~np.isnan(before)
     values = np.abs(block) if block.dtype.kind == "c" else block
     order = (*others, *shown)
     values = np.nan_to_num(values.astype(np.float64))
-    return View(shown, others, steps, values.transpose(order), known.transpose(order))
+    return View(shown, others, steps, values.transpose(order), observed.transpose(order))
 
 
 def _choose_steps(
     shape: Sequence[int], shown: tuple[int, ...], limits: Sequence[int], budget: int
 ) -> tuple[int, ...]:
-    """Choose distances of places so that few enough are left.
+    """Choose steps between indices so that few enough are left.
 
     >>> _choose_steps((300, 300, 300), (0, 1), (192, 192, 500), 800_000)
     (2, 2, 9)

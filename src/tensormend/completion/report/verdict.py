@@ -1,4 +1,4 @@
-"""The verdict: a word with a colour and a sign, its reasons, and the error beside plain means."""
+"""The verdict: title, colour and icon, its reasons, and the error beside that of means."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SIGNS = {
     Verdict.UNRELIABLE: ("unreliable", "M7 7l10 10M17 7L7 17"),
     Verdict.NOT_ASSESSED: ("not-assessed", "M6 12h.5M12 12h.5M18 12h.5"),
 }
-"""Per verdict, the class of its colours and the strokes of its sign."""
+"""Per verdict, the CSS class of its colours and the path of its icon."""
 
 
 MAX_LETTERS = 500  # of a reason, which names of modes may make long
 
 
 def describe_verdict(trust: Trust) -> dict[str, str]:
-    """Return what the page says first."""
+    """Return the texts of the first section."""
     kind, strokes = SIGNS[trust.verdict]
     spread = f" ± {trust.standard_error:.2g}" if math.isfinite(trust.standard_error) else ""
     largest = max(trust.rmse, trust.baseline_rmse)
@@ -54,30 +54,32 @@ def describe_verdict(trust: Trust) -> dict[str, str]:
 
 
 def _explain_error(trust: Trust) -> list[str]:
-    """Say what the error is, and how it compares."""
-    which = "the fit had seen" if trust.in_sample else "the fits did not see"
+    """Describe the error, and compare it."""
+    which = "were fitted" if trust.in_sample else "were held out"
     words = [f"Root mean square over {trust.n_held:,} entries that {which}."]
     compared = []
     if math.isfinite(trust.relative_error):
-        compared.append(f"{number(100 * trust.relative_error)}% of the size of the values")
+        compared.append(
+            f"{number(100 * trust.relative_error)}% of the root mean square of the values"
+        )
     if trust.rmse > 0 and trust.baseline_rmse > 0:
         gain = trust.baseline_rmse / trust.rmse
         size, way = (gain, "smaller") if gain >= 1 else (1 / gain, "larger")
-        compared.append(f"{number(size)} times {way} than with plain means")
+        compared.append(f"{number(size)} times {way} than that of the best mean")
     if compared:
         words.append(f"It is {', and '.join(compared)}.")
     if trust.in_sample:
-        words.append("The error of filled-in values is larger: hold some entries out to know it.")
+        words.append("The error of imputed values is larger; hold out entries to estimate it.")
     return words
 
 
 def _list_facts(trust: Trust) -> dict[str, str]:
     each = trust.n_entries / trust.degrees_of_freedom if trust.degrees_of_freedom else math.inf
     return {
-        "Entries that were fitted": f"{trust.n_entries:,}",
+        "Fitted entries": f"{trust.n_entries:,}",
         "Entries per degree of freedom": number(each),
-        "Noise in the residuals": number(trust.noise_std),
-        "Slices never seen": str(sum(map(len, trust.unseen_slices))),
+        "Noise standard deviation (residuals)": number(trust.noise_std),
+        "Unobserved slices": str(sum(map(len, trust.unseen_slices))),
     }
 
 

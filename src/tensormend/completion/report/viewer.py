@@ -1,4 +1,4 @@
-"""The words and sliders around the slices of a page."""
+"""Text and sliders around the slices of a page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["describe_curve", "describe_image"]
 
 
 def describe_image(result: Completion, view: View, modes: Sequence[Mode]) -> dict[str, str]:
-    """Return what the page says about its images."""
+    """Return the text around the images."""
     row, column = (modes[k] for k in view.shown[:2])
     way = "up" if row.points_up else "down"
-    notes = [f"{sentence(row.name)} goes {way}, {column.name} to the right."]
+    notes = [f"{sentence(row.name)} increases {way}wards, {column.name} to the right."]
     if len(view.shown) == 3:
         notes.append(
             f"{sentence(modes[view.shown[2]].name)} is shown in colour; where some channels are "
-            "unknown, only the known ones are lit."
+            "missing, only the observed ones are shown."
         )
     notes.extend(_thinning(result, view, modes))
     return {
@@ -34,7 +34,7 @@ def describe_image(result: Completion, view: View, modes: Sequence[Mode]) -> dic
 
 
 def describe_curve(result: Completion, view: View, modes: Sequence[Mode]) -> dict[str, str]:
-    """Return what the page says about its curves."""
+    """Return the text around the curves."""
     return {
         "curve_sliders": _sliders("curve", view, modes),
         "curve_name": escape(modes[view.shown[0]].name),
@@ -43,12 +43,14 @@ def describe_curve(result: Completion, view: View, modes: Sequence[Mode]) -> dic
 
 
 def _thinning(result: Completion, view: View, modes: Sequence[Mode]) -> Iterator[str]:
-    """Say what of the tensor is left out."""
+    """State which indices are left out."""
     steps = [
-        f"{step} of {mode.name}" for step, mode in zip(view.steps, modes, strict=True) if step > 1
+        f"one index in {step} along {mode.name}"
+        for step, mode in zip(view.steps, modes, strict=True)
+        if step > 1
     ]
     if steps:
-        yield f"To keep the page small it carries one place in {', in '.join(steps)}."
+        yield f"To limit its size the page contains {', '.join(steps)}."
     if result.known.values.dtype.kind == "c":
         yield "Complex numbers are shown by their magnitude."
 
