@@ -222,9 +222,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "words": (
         {"data": [["a", "b"], ["c", "d"]]},
-        "data must be numbers, got list of <U1; mark unknown entries by NaN",
+        "data must be numbers, got list of <U1; mark missing entries by NaN",
     ),
-    "None for unknown": ({"data": [[1.0, None], [1.0, 2.0]]}, "got list of object; mark unknown"),
+    "None for unknown": ({"data": [[1.0, None], [1.0, 2.0]]}, "got list of object; mark missing"),
     "no array at all": ({"data": {"a": 1}}, "got dict of object.*convert other kinds of data"),
     "dates": ({"data": np.ones((2, 2), "M8[s]")}, r"must be numbers, got ndarray of datetime64"),
     "a vector": ({"data": np.ones(5)}, "at least two modes"),

@@ -1,6 +1,6 @@
-"""What is known of a tensor: data of every accepted kind, read into indices and values.
+"""Observed entries of a tensor, read from data of any supported kind.
 
-One file a kind of data; each library that is not always there is named in its own file.
+One file a kind of data; each optional library is imported in its own file only.
 """
 
 from tensormend.data.observations.base import Container, Keys, Labelled, Observations

@@ -1,4 +1,4 @@
-"""NumPy arrays with holes: NaN, masked arrays, masks; values with indices."""
+"""NumPy arrays with missing entries (NaN, ``numpy.ma``, ``observed``), and values with indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensormend.core.fibres import as_index_array
 from tensormend.data.observations.base import Container, Keys, Observations, as_numbers
 from tensormend.errors import InputError
 
-__all__ = ["find_known", "read_array", "read_entries"]
+__all__ = ["find_observed", "read_array", "read_entries"]
 
 
 @dataclass(frozen=True)
@@ -38,38 +38,38 @@ def read_array(
             f"shape must be that of the data, {array.shape}, got {tuple(shape)}; leave it out"
         )
     as_shape(array.shape)
-    known = find_known(array, observed, data)
+    where = find_observed(array, observed, data)
     is_masked = isinstance(data, np.ma.MaskedArray)
     container = MaskedArrayContainer(data.fill_value) if is_masked else Container()
-    return Observations(np.argwhere(known), array[known], array.shape, container)
+    return Observations(np.argwhere(where), array[where], array.shape, container)
 
 
-def find_known(array: Array, observed: Any, data: Any) -> Array:
-    """Tell which entries are known, in the words of each kind of array."""
+def find_observed(array: Array, observed: Any, data: Any) -> Array:
+    """Return which entries are observed, by ``observed``, the mask of a masked array, or NaN."""
     masked = np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
     if observed is not None:
-        known = np.asarray(observed)
-        if known.dtype != np.bool_ or known.shape != array.shape:
+        where = np.asarray(observed)
+        if where.dtype != np.bool_ or where.shape != array.shape:
             raise InputError(
                 f"observed must be a boolean array of shape {array.shape}, true where data is "
-                f"observed, got {known.dtype} of shape {known.shape}"
+                f"observed, got {where.dtype} of shape {where.shape}"
             )
-        return known if masked is None else known & ~masked
+        return where if masked is None else where & ~masked
     return ~np.isnan(array) if masked is None else ~masked
 
 
 def read_entries(data: Any, *, indices: Any, shape: Sequence[int] | None = None) -> Observations:
-    """Read values and their indices; the full array is not formed."""
+    """Read values with their indices; the full array is not formed."""
     if shape is None:
         raise InputError("values with indices need the shape of the tensor; give shape=")
     sizes = as_shape(shape)
-    places, values = as_index_array(np.asarray(indices), sizes), as_numbers(data)
-    if values.shape != (len(places),):
+    positions, values = as_index_array(np.asarray(indices), sizes), as_numbers(data)
+    if values.shape != (len(positions),):
         raise InputError(
-            f"data must hold one value per row of indices ({len(places)}), got an array of "
+            f"data must hold one value per row of indices ({len(positions)}), got an array of "
             f"shape {values.shape}"
         )
     if isinstance(data, np.ma.MaskedArray):
-        known = ~np.ma.getmaskarray(data)
-        places, values = places[known], values[known]
-    return Observations(places, values, sizes)
+        where = ~np.ma.getmaskarray(data)
+        positions, values = positions[where], values[where]
+    return Observations(positions, values, sizes)

@@ -1,4 +1,4 @@
-"""`Observations`: the known entries of a tensor, and the kind of data they came in."""
+"""`Observations`: observed entries of a tensor; `Container`: the kind of data they came in."""
 
 from __future__ import annotations
 
@@ -16,60 +16,73 @@ from tensormend.errors import InputError
 __all__ = ["Container", "Keys", "Labelled", "Observations", "Reader", "as_numbers", "decode_text"]
 
 Keys = Sequence[int | slice | Array]
-"""A selection per mode: a slice or a vector of places keeps the mode, an int drops it."""
+"""A selection per mode: a slice or a vector of indices keeps the mode, an int drops it."""
 
 BAD_LABEL = (KeyError, IndexError, TypeError, ValueError)  # how libraries refuse a label
 
 
 @dataclass(frozen=True)
 class Container:
-    """Data without labels, put back as a NumPy array; the other kinds change what they must."""
+    """Data without labels, returned as a NumPy array; subclasses are the other kinds of data."""
 
     words: ClassVar[str] = "a NumPy array"
 
     def wrap(self, block: Array, keys: Keys) -> Any:
-        """Put the values of a block, which has all modes, back into this kind of data."""
+        """Return a block of values as this kind of data.
+
+        Parameters
+        ----------
+        block : ndarray
+            Values, with all modes of the tensor.
+        keys : sequence
+            Selection per mode that the block belongs to; modes selected by an integer are dropped.
+
+        Returns
+        -------
+        object
+            The values in this kind of data, with the labels that belong to them.
+        """
         return block.reshape([n for n, key in zip(block.shape, keys, strict=True) if is_kept(key)])
 
     def wrap_factor(self, mode: int, factor: Array) -> Any:  # noqa: ARG002
-        """Put labels on the rows of a factor matrix."""
+        """Return a factor matrix of a mode with labels on its rows."""
         return factor
 
     def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:  # noqa: ARG002
-        """Bytes that one entry takes, its place included, in a tensor of so many modes."""
+        """Return the bytes of one entry, its indices included, in a tensor of ``order`` modes."""
         return dtype.itemsize
 
     def find(self, labels: Mapping[Hashable, Any]) -> Keys:  # noqa: ARG002
-        """Turn labels, by the names of the modes, into places."""
+        """Convert labels, by the names of the modes, to a selection per mode."""
         raise InputError(
             f"sel takes labels, which {self.words} does not have; use integers in brackets, as in "
             "completion[3, :, 5]"
         )
 
-    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its places, for a message."""
-        return f"mode {mode}", f"index {', '.join(map(str, places))}"
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Return the name of a mode and the labels of some of its indices, for a message."""
+        return f"mode {mode}", f"index {', '.join(map(str, indices))}"
 
-    def describe_entry(self, place: Sequence[int]) -> str:
-        """Name one entry, for a message."""
-        return f"index {tuple(int(i) for i in place)}"
+    def describe_entry(self, index: Sequence[int]) -> str:
+        """Return the labels of one entry, for a message."""
+        return f"index {tuple(int(i) for i in index)}"
 
 
 class Labelled(Container, ABC):
-    """Data whose modes have names and whose places have labels."""
+    """Data whose modes have names and whose indices have labels."""
 
     dims: tuple[Hashable, ...]
 
     @abstractmethod
-    def label(self, mode: int, place: int) -> Any:
-        """Return the label of a place."""
+    def label(self, mode: int, index: int) -> Any:
+        """Return the label of an index of a mode."""
 
     @abstractmethod
     def locate(self, mode: int, label: Any) -> Array:
-        """Return the place of a label, or the places of a list or slice of labels."""
+        """Return the index of a label, or the indices of a list or slice of labels."""
 
     def find(self, labels: Mapping[Hashable, Any]) -> Keys:
-        """Turn labels, by the names of the modes, into places."""
+        """Convert labels, by the names of the modes, to a selection per mode."""
         keys: list[int | slice | Array] = [slice(None)] * len(self.dims)
         for name, label in labels.items():
             if name not in self.dims:
@@ -79,30 +92,30 @@ class Labelled(Container, ABC):
                 )
             mode = self.dims.index(name)
             try:
-                places = self.locate(mode, label)
+                indices = self.locate(mode, label)
             except BAD_LABEL as error:
                 raise InputError(
                     f"sel takes labels that mode {name!r} has, which begin with "
                     f"{self.label(mode, 0)}, got {label!r}; list them with completion."
                     f"factors[{mode}]"
                 ) from error
-            if places.ndim > 1:
+            if indices.ndim > 1:
                 raise InputError(
-                    f"sel takes one label, a list or a slice, got an array of {places.ndim} "
+                    f"sel takes one label, a list or a slice, got an array of {indices.ndim} "
                     f"dimensions for mode {name!r}; flatten it"
                 )
-            keys[mode] = places if places.ndim else int(places)
+            keys[mode] = indices if indices.ndim else int(indices)
         return keys
 
-    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its places, for a message."""
-        labels = ", ".join(str(self.label(mode, int(place))) for place in places)
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Return the name of a mode and the labels of some of its indices, for a message."""
+        labels = ", ".join(str(self.label(mode, int(index))) for index in indices)
         name = self.dims[mode]
         return (str(name) if name == f"mode {mode}" else f"mode {name!r}"), labels
 
-    def describe_entry(self, place: Sequence[int]) -> str:
-        """Name one entry, for a message."""
-        return ", ".join(f"{n}={self.label(k, int(place[k]))}" for k, n in enumerate(self.dims))
+    def describe_entry(self, index: Sequence[int]) -> str:
+        """Return the labels of one entry, for a message."""
+        return ", ".join(f"{n}={self.label(k, int(index[k]))}" for k, n in enumerate(self.dims))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,24 +185,35 @@ class Observations:
         """
         return replace(self, indices=self.indices[positions], values=self.values[positions])
 
-    def find(self, places: Array) -> Array:
-        """Return the row of each of ``q x d`` places among the known entries, -1 if unknown."""
+    def find(self, indices: Array) -> Array:
+        """Find entries among the observed ones.
+
+        Parameters
+        ----------
+        indices : ndarray of shape (q, d)
+            Indices of the entries.
+
+        Returns
+        -------
+        ndarray of shape (q,)
+            Position of each among the observed entries, -1 if it is missing.
+        """
         near = np.ones(len(self.values), dtype=bool)
         for k, n in enumerate(self.shape):
             asked = np.zeros(n, dtype=bool)
-            asked[places[:, k]] = True
+            asked[indices[:, k]] = True
             near &= asked[self.indices[:, k]]
         rows = np.flatnonzero(near)
         columns = [
-            np.concatenate([self.indices[rows, k], places[:, k]]).astype(np.uint32)
+            np.concatenate([self.indices[rows, k], indices[:, k]]).astype(np.uint32)
             for k in range(len(self.shape))
         ]
         order = kernels.sort_entries(columns, self.shape)
         if order is None:
             order = np.arange(len(columns[0]))
-        opens = np.ones(len(order), dtype=bool)  # the first of equal places
+        opens = np.ones(len(order), dtype=bool)  # the first of equal indices
         opens[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
-        # the sort is stable, so that the known entry comes first among its equals
+        # the sort is stable, so that the observed entry comes first among its equals
         first = np.empty_like(order)
         first[order] = order[opens][np.cumsum(opens) - 1]
         found = first[len(rows) :]
@@ -197,9 +221,17 @@ class Observations:
         out[found < len(rows)] = rows[found[found < len(rows)]]
         return out
 
-    def put(self, block: Array, places: Sequence[slice | Array]) -> None:
-        """Write the known values into a block, which has the given places of each mode."""
-        tables = [_positions(part, n) for part, n in zip(places, self.shape, strict=True)]
+    def put(self, block: Array, keys: Sequence[slice | Array]) -> None:
+        """Write the observed values into a block, in place.
+
+        Parameters
+        ----------
+        block : ndarray
+            Block of the tensor.
+        keys : sequence of slice or ndarray
+            Indices of each mode that the block has.
+        """
+        tables = [_positions(part, n) for part, n in zip(keys, self.shape, strict=True)]
         rows: slice | Array = slice(None)
         for k, table in enumerate(tables):
             if table is not None:
@@ -209,8 +241,8 @@ class Observations:
         where = tuple(column if table is None else table[column] for column, table in columns)
         block[where] = self.values[rows]
         for k, table in enumerate(tables):
-            if table is not None and not isinstance(places[k], slice):
-                source = table[places[k]]  # where a place is asked for twice, that of its values
+            if table is not None and not isinstance(keys[k], slice):
+                source = table[keys[k]]  # where an index is repeated, that of its values
                 if not np.array_equal(source, np.arange(len(source))):
                     block[...] = block.take(source, axis=k)
 
@@ -248,7 +280,7 @@ def as_numbers(values: Any) -> Array:
     array = np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if array.dtype.kind not in "biufc":
         raise InputError(
-            f"data must be numbers, got {type(values).__name__} of {array.dtype}; mark unknown "
+            f"data must be numbers, got {type(values).__name__} of {array.dtype}; mark missing "
             "entries by NaN or give observed=, and convert other kinds of data to an array"
         )
     native = array.dtype.newbyteorder("=")
@@ -262,7 +294,7 @@ def decode_text(given: Any) -> str:
 
 
 def _positions(part: slice | Array, n: int) -> Array | None:
-    """Position of each place of a mode in a selection, -1 if outside; ``None`` if all are in it."""
+    """Position of each index of a mode in a selection, -1 if outside; ``None`` if all are in it."""
     if isinstance(part, slice) and part.indices(n) == (0, n, 1):
         return None
     chosen = np.arange(n)[part]

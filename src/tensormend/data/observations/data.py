@@ -11,7 +11,7 @@ import numpy as np
 
 from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_shape, check_memory
 from tensormend.core.fibres import check_indices
-from tensormend.data.observations.arrays import find_known, read_array, read_entries
+from tensormend.data.observations.arrays import find_observed, read_array, read_entries
 from tensormend.data.observations.base import (
     Keys,
     Labelled,
@@ -227,10 +227,10 @@ class TensorDataContainer(Labelled):
             encoding=self.encoding,
         )
 
-    def label(self, mode: int, place: int) -> Any:
-        """Return the label of a place, or its number where the mode has none."""
+    def label(self, mode: int, index: int) -> Any:
+        """Return the label of an index, or the index where the mode has none."""
         labels = self.coords[mode]
-        return place if labels is None else labels[place]
+        return index if labels is None else labels[index]
 
     def locate(self, mode: int, label: Any) -> Array:
         """Find one label, a list, or a slice that includes its end."""
@@ -245,10 +245,10 @@ class TensorDataContainer(Labelled):
             return np.array([int(self.locate(mode, one)) for one in label], dtype=np.int64)
         # converted for dates alone: to numbers or text of a fixed length would cut the label short
         wanted = np.asarray(label, dtype=labels.dtype if labels.dtype.kind == "M" else None)
-        places = np.flatnonzero(labels == wanted)
-        if len(places) == 0:
+        found = np.flatnonzero(labels == wanted)
+        if len(found) == 0:
             raise KeyError(label)
-        return np.asarray(places[0])
+        return np.asarray(found[0])
 
 
 def read_data(data: Any, *, observed: Any = None) -> Observations:
@@ -266,7 +266,7 @@ def read_data(data: Any, *, observed: Any = None) -> Observations:
         return Observations(entries.indices, entries.values, entries.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
-    where = find_known(array, observed, data.values)
+    where = find_observed(array, observed, data.values)
     if data.observed is not None:
         where = where & data.observed
     return Observations(np.argwhere(where), array[where], array.shape, container)

@@ -1,4 +1,4 @@
-"""`xarray.DataArray`: names, coordinates and attributes are kept; the file that names xarray."""
+"""`xarray.DataArray`; dimensions, coordinates and attributes are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from tensormend.core.algebra import Array, as_shape
-from tensormend.data.observations.arrays import find_known
+from tensormend.data.observations.arrays import find_observed
 from tensormend.data.observations.base import Keys, Labelled, Observations, as_numbers, is_kept
 from tensormend.data.observations.sparse import read_coo
 from tensormend.errors import InputError, require
@@ -23,8 +23,8 @@ Accessor = TypeVar("Accessor", bound=type)
 class DataArrayContainer(Labelled):
     """What a DataArray has beside its values: an xarray.Dataset of coordinates, names, attributes.
 
-    The encoding, which says how values were packed in a file, is left behind: what is filled in
-    need not fit it.
+    The encoding, which says how values were packed in a file, is dropped: imputed values need not
+    fit it.
     """
 
     words: ClassVar[str] = "a DataArray"
@@ -56,18 +56,18 @@ class DataArrayContainer(Labelled):
         component = "component" if name != "component" else "component_of"
         return xr.DataArray(factor, coords=self._coords_of(mode), dims=[name, component])
 
-    def label(self, mode: int, place: int) -> Any:
-        """Return the coordinate of a place, or its number where the mode has none."""
-        index = self.coords.indexes.get(self.dims[mode])
-        return place if index is None else index[place]
+    def label(self, mode: int, index: int) -> Any:
+        """Return the coordinate of an index, or the index where the mode has none."""
+        labels = self.coords.indexes.get(self.dims[mode])
+        return index if labels is None else labels[index]
 
     def locate(self, mode: int, label: Any) -> Array:
-        """Let xarray find labels, in all the ways it knows."""
+        """Return the indices of labels, as xarray selects them."""
         import xarray as xr
 
         name = self.dims[mode]
-        places = np.arange(self.shape[mode])
-        numbered = xr.DataArray(places, coords=self._coords_of(mode), dims=[name])
+        indices = np.arange(self.shape[mode])
+        numbered = xr.DataArray(indices, coords=self._coords_of(mode), dims=[name])
         return np.asarray(numbered.sel({name: label}))
 
     def _coords_of(self, mode: int) -> Any:
@@ -76,7 +76,7 @@ class DataArrayContainer(Labelled):
 
 
 def read_dataarray(data: Any, *, observed: Any = None) -> Observations:
-    """Read a DataArray with NaN where unknown, or with ``observed``; it may hold a sparse.COO."""
+    """Read a DataArray, or one that holds a sparse.COO; NaN or ``observed`` marks missing ones."""
     import xarray as xr
 
     if not isinstance(data, xr.DataArray):
@@ -96,7 +96,7 @@ def read_dataarray(data: Any, *, observed: Any = None) -> Observations:
     as_shape(array.shape)
     if isinstance(observed, xr.DataArray):
         observed = _align(observed, data)
-    known = find_known(array, observed, data)
+    known = find_observed(array, observed, data)
     return Observations(np.argwhere(known), array[known], array.shape, container)
 
 

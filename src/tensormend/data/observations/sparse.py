@@ -1,4 +1,4 @@
-"""`sparse.COO` arrays, whose stored entries are the known ones; the file that names sparse."""
+"""`sparse.COO` arrays, whose stored entries are the observed ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CooContainer(Container):
 
 
 def read_coo(data: Any) -> Observations:
-    """Read the stored entries; those that are NaN are unknown."""
+    """Read the stored entries; those that are NaN are missing."""
     import sparse
 
     if not isinstance(data, sparse.COO):
@@ -51,7 +51,7 @@ def read_coo(data: Any) -> Observations:
         )
     if not (data.fill_value == 0 or np.isnan(data.fill_value)):
         raise InputError(
-            f"a sparse.COO must have the fill value 0 or NaN, which stand for unknown entries, got "
+            f"a sparse.COO must have the fill value 0 or NaN, which mark missing entries, got "
             f"{data.fill_value}; give its values with indices= and shape="
         )
     values = as_numbers(data.data)

@@ -38,12 +38,12 @@ class TableContainer(Labelled):
         """Bytes that one entry takes: its value and a label per mode."""
         return dtype.itemsize + order * np.dtype(np.intp).itemsize
 
-    def label(self, mode: int, place: int) -> Any:
-        """Return the label of a place."""
-        return self.coords[mode][place]
+    def label(self, mode: int, index: int) -> Any:
+        """Return the label of an index."""
+        return self.coords[mode][index]
 
     def locate(self, mode: int, label: Any) -> Array:
-        """Let pandas find labels, in all the ways it knows."""
+        """Return the indices of labels, as pandas selects them."""
         import pandas as pd
 
         index = self.coords[mode]
