@@ -185,7 +185,7 @@ def test_what_cannot_be_written_is_refused(
 def test_partly_known_pixels_are_refused(tmp_path: Path) -> None:
     known = np.ones((32, 40, 3), bool)
     known[0, 0, 0] = False
-    with pytest.raises(InputError, match="some channels unknown"):
+    with pytest.raises(InputError, match="some channels missing"):
         save(tmp_path / "a.png", TensorData(colour(), observed=known))
 
 

@@ -1,4 +1,4 @@
-"""What attributes beside an array say: unknown values, dates, and the rest as plain values."""
+"""Attributes of arrays: fill values, dates, and others as plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensormend.data.observations.base import decode_text
 __all__ = ["FILLS", "decode_labels", "encode_labels", "find_fills", "plain", "unique_names"]
 
 FILLS = ("_FillValue", "missing_value", "fill_value")
-"""Attributes that name a value which stands for an unknown entry."""
+"""Attributes that hold the value of missing entries."""
 
 UNITS = {
     "W": "weeks",

@@ -1,4 +1,4 @@
-"""What a format is, and what its readers and writers share."""
+"""`Format` and `Options`, and helpers that readers and writers have in common."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "writing",
 ]
 
-MAX_CHUNKS = 1_000_000  # pieces of one array: more would take minutes to visit, filled or not
+MAX_CHUNKS = 1_000_000  # chunks of one array: more would take minutes to visit, filled or not
 MAX_LISTED = 12  # arrays of a file that a message names
 
 
@@ -88,7 +88,7 @@ class Format:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn what a library raises on damaged bytes into an error that names the file."""
+    """Convert errors of libraries on damaged files to an error that names the file."""
     try:
         yield
     except FileError:
@@ -97,17 +97,17 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise FileError(f"{path} does not hold a tensor: {error}") from error
     except TensormendError:
         raise
-    except Exception as error:  # there is no kind of error that no reader raises on hostile bytes
+    except Exception as error:  # damaged files make readers raise errors of any type
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise FileError(
-            f"{path} should be {what}, but is damaged or something else ({reason}); check the "
-            "file, and that its name ends as files of its kind do"
+            f"{path} should be {what}, but is damaged or of another format ({reason}); check "
+            "the file and the suffix of its name"
         ) from error
 
 
 @contextmanager
 def writing(path: Path, what: str) -> Iterator[None]:
-    """Turn what a library raises on data that it cannot write into an error that names the file."""
+    """Convert errors of libraries on data they cannot write to an error that names the file."""
     try:
         yield
     except (TensormendError, OSError, MemoryError):
@@ -115,15 +115,15 @@ def writing(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
-            f"{path} must get data that {what} can hold, got others ({reason}); write another "
-            "format, such as .npz"
+            f"{path} cannot hold these data as {what} ({reason}); write another format, such as "
+            ".npz"
         ) from error
 
 
 def choose(
     path: Path, found: Mapping[str, Sequence[int]], wanted: str | None, what: str = "array"
 ) -> str:
-    """Return the name of the array to take, of those found with their shapes."""
+    """Return the name of the array to read, of those found with their shapes."""
     if wanted is not None and wanted in found:
         return wanted
     if wanted is None and len(found) == 1:
@@ -143,7 +143,7 @@ def choose(
 
 
 def is_numeric(part: Any) -> bool:
-    """Tell whether an array holds numbers in two or more modes."""
+    """Return whether an array holds numbers in two or more modes."""
     return part.dtype.kind in "biufc" and len(part.shape) > 1
 
 
@@ -173,7 +173,7 @@ def choose_tensor(
 
 
 def describe(part: Any) -> str:
-    """Say what an array holds."""
+    """Describe type and shape of an array."""
     try:
         return f"{part.dtype} of shape {part.shape}"
     except Exception:  # numbers of a width that NumPy does not have
@@ -222,7 +222,7 @@ def match_observed(given: Array, shape: tuple[int, ...], what: str) -> Array:
 def check_chunks(
     shape: Sequence[int], chunks: Sequence[int] | None, dtype: Any, limit: float | None, what: str
 ) -> None:
-    """Refuse an array that is too large, or stored in pieces too large or too many."""
+    """Refuse an array that is too large, or stored in chunks too large or too many."""
     check_memory(shape, dtype, limit, what)
     if chunks is None:
         return
@@ -236,12 +236,12 @@ def check_chunks(
 
 
 def portable(data: TensorData, what: str, *, takes_complex: bool = True) -> Array:
-    """Return the whole array in a type of numbers that every reader of a format knows."""
+    """Return the dense array in a data type that every reader of a format supports."""
     values = data.dense()
     if values.dtype.kind == "c" and not takes_complex:
         raise InputError(
-            f"{what} holds real numbers, got {values.dtype}; save real and imaginary parts apart, "
-            "or in another format"
+            f"{what} holds real numbers, got {values.dtype}; save real and imaginary parts "
+            "separately, or in another format"
         )
     small, large = (np.complex64, np.complex128) if values.dtype.kind == "c" else "fd"
     if values.dtype.kind in "fc":

@@ -34,7 +34,7 @@ NULLS = [
     "<NA>",
     "NaT",
 ]
-"""Values that stand for an unknown entry."""
+"""Values that mark a missing entry."""
 
 NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
@@ -162,12 +162,12 @@ def find_fault(path: Path, layout: Layout) -> FileError | None:
             if not NUMBER.fullmatch(field.replace(layout.decimal, ".")):
                 return FileError(
                     f"{where} must have a number in column {layout.value!r}, got {field[:40]!r}; "
-                    "correct it, or leave it blank if it is unknown"
+                    "correct it, or leave it blank if it is missing"
                 )
             if math.isinf(float(field.replace(layout.decimal, "."))):
                 return FileError(
                     f"{where} must have a finite number in column {layout.value!r}, got "
-                    f"{field[:40]!r}; leave it blank if it is unknown"
+                    f"{field[:40]!r}; leave it blank if it is missing"
                 )
     return None
 

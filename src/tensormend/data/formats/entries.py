@@ -1,4 +1,4 @@
-"""What files of entries share: text that may be compressed, and no entry that is there twice."""
+"""Helpers for files of entries: text that may be compressed, and repeated entries."""
 
 from __future__ import annotations
 

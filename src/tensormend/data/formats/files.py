@@ -22,7 +22,7 @@ from tensormend.errors import FileError, InputError
 __all__ = ["load", "save"]
 
 OUTCOMES = {"Completion": "result.data", "Result": "result.x"}
-"""What to save of the outcome of a run."""
+"""What to save of the result of a run."""
 
 
 def load(
@@ -80,7 +80,7 @@ def load(
     data = _read(path, variable, modes, memory_limit)
     if na_value is not None and not np.isnan(na_value):
         hidden = np.asarray(data.values == float(na_value))
-        if is_colour(data) and not data.is_sparse:  # a pixel is unknown whole
+        if is_colour(data) and not data.is_sparse:  # a pixel is missing as a whole
             hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
         data = data.hide(hidden)
         _check_known(data, path, f"other than the missing value {na_value}")
@@ -96,14 +96,14 @@ def _read(
     modes: Sequence[str] | None,
     memory_limit: float | None,
 ) -> TensorData:
-    """Read what the file itself says."""
+    """Read a file without further options."""
     source = Path(path)
     form = find_format(source)
     _check_options(source, form, variable=variable, modes=modes)
     if not source.exists():
         raise InputError(f"{source} must be a file that exists; check the name")
-    if not source.is_file() and not source.is_dir():  # a pipe would keep us waiting
-        raise InputError(f"{source} must be a file, got something else; copy it to a file first")
+    if not source.is_file() and not source.is_dir():  # a pipe would block
+        raise InputError(f"{source} must be a file, got a pipe or device; copy it to a file first")
     columns = None if modes is None else tuple(modes)
     with reading(source, f"a file of the format {form.name}"):
         data = form.read(source, Options(variable, columns, memory_limit))
@@ -133,7 +133,7 @@ def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> N
     if data.n_observed == 0:
         raise FileError(
             f"{os.fspath(path)} must hold at least one observed entry {what}".rstrip()
-            + ", found none; check what stands for unknown"
+            + ", found none; check how missing entries are marked"
         )
 
 
@@ -148,7 +148,7 @@ def _check_observed_format(path: Path) -> None:
 
 
 def _read_observed(path: Path, data: TensorData, memory_limit: float | None) -> Array:
-    """Read an array that tells what is known, and match it with the values."""
+    """Read which entries are observed, and match them with the values."""
     given = _read(path, None, None, memory_limit)
     shapes = _observed_shapes(data)
     if given.indices is None:
@@ -202,13 +202,22 @@ def _observed_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]
 
 
 def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) -> None:
-    """Write a tensor to a file, which is there whole in the end or not at all.
+    """Write a tensor to a file.
 
     Parameters
     ----------
-    path : where to, in the format that the end of the name tells
-    data : a `TensorData`, as `load` and `complete` return them, or an array
-    overwrite : take the place of a file that is there
+    path : path-like
+        File to write, in the format of its suffix. It is written atomically (temporary file, then
+        rename).
+    data : TensorData or array_like
+        Data, as `load` and `complete` return them, or an array.
+    overwrite : bool, default=False
+        Whether to replace an existing file.
+
+    Raises
+    ------
+    InputError
+        If the file exists, its format is not known, or cannot hold the data.
 
     Examples
     --------
@@ -244,7 +253,7 @@ def _as_data(data: Any) -> TensorData:
     """Return what is to be written as a `TensorData`."""
     if isinstance(data, TensorData):
         return data
-    for kind in type(data).__mro__:  # by name: outcomes are made of what is here, not used by it
+    for kind in type(data).__mro__:  # by name: this layer does not import the classes
         if kind.__module__.startswith("tensormend.") and kind.__name__ in OUTCOMES:
             raise InputError(
                 f"data to save must be an array or a TensorData, got a {type(data).__name__}; give "
@@ -254,7 +263,7 @@ def _as_data(data: Any) -> TensorData:
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Put what was written in the place of what is there."""
+    """Replace the target by what was written."""
     if not temporary.is_dir() and not target.is_dir():
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -265,9 +274,9 @@ def _replace(temporary: Path, target: Path) -> None:
         return
     if target.is_dir() != temporary.is_dir():
         kind = "folder" if target.is_dir() else "file"
-        raise InputError(f"{target} cannot take the place of the {kind} there; remove it first")
+        raise InputError(f"{target} cannot replace the {kind} of that name; remove it first")
     aside = temporary.with_name(f"{temporary.name}.old")
-    target.replace(aside)  # a folder cannot take the place of another in one step
+    target.replace(aside)  # a folder cannot replace another in one step
     try:
         temporary.replace(target)
     except BaseException:
@@ -277,7 +286,7 @@ def _replace(temporary: Path, target: Path) -> None:
 
 
 def _is_store(folder: Path) -> bool:
-    """Tell whether a folder is a store of arrays, or empty, and so may be replaced."""
+    """Return whether a folder is a store of arrays or empty, so that it may be replaced."""
     names = {part.name for part in folder.iterdir()}
     return not names or not names.isdisjoint({"zarr.json", ".zgroup", ".zarray"})
 

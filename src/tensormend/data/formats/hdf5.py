@@ -78,7 +78,7 @@ def text_type() -> Any:
 
 
 def list_datasets(path: Path, file: Any, *, refuse_links: bool = False) -> dict[str, Any]:
-    """Return the datasets of a file by their paths in it; no link to another place is followed."""
+    """Return the datasets of a file by their paths in it; external links are not followed."""
     h5py = require("h5py", "hdf5", "reading an HDF5 file")
     found: dict[str, Any] = {}
     seen = {h5py.h5o.get_info(file.id).addr}
@@ -114,7 +114,7 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
         dataset = found[name]
         values = read_numbers(path, name, dataset, options.memory_limit)
         attributes = _read_attributes(dataset)
-        known = _find_known(path, found, name, values, attributes, options.memory_limit)
+        known = _find_observed(path, found, name, values, attributes, options.memory_limit)
         names, labels = _read_modes(path, found, dataset, options.memory_limit)
         return TensorData(
             values,
@@ -197,7 +197,7 @@ def _read_attributes(dataset: Any) -> dict[str, Any]:
     return {key: part for key, part in given.items() if part is not None}
 
 
-def _find_known(
+def _find_observed(
     path: Path,
     found: Mapping[str, Any],
     name: str,

@@ -1,4 +1,4 @@
-"""Heaps of HDF5 files, where text lies: the library walks for ever through one that is damaged."""
+"""Heaps of HDF5 files, which hold text: the library loops forever on a damaged one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_heaps(path: Path) -> None:
         while place >= 0:
             if not _is_whole(data, place):
                 raise FileError(
-                    f"{path} is damaged: the heap at byte {place} does not add up; get it again"
+                    f"{path} is damaged: the heap at byte {place} is inconsistent; get it again"
                 )
             place = data.find(MARK, place + len(MARK))
 

@@ -1,8 +1,8 @@
 """Images and animated GIFs, through Pillow.
 
 Row x column, x channel where there are colours, and frames first where there are several.
-A pixel whose alpha is 0 is unknown; alpha is not part of the tensor. The orientation that a camera
-notes is left alone. The file that names Pillow.
+A pixel whose alpha is 0 is missing; alpha is not part of the tensor. The orientation that a camera
+notes is ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tensormend.errors import DataWarning, FileError, InputError, require, warn_
 __all__ = ["read_gif", "read_image", "read_pages", "write_gif", "write_image"]
 
 QUALITY = 95  # of JPEG, of 100
-FRAME_SECONDS = 0.1  # where an animation does not tell
+FRAME_SECONDS = 0.1  # where an animation has none
 DEEP_MODES = {"I;16", "I;16B", "I;16L", "I;16N"}
 
 
@@ -86,7 +86,7 @@ def _read_pixels(image: Any) -> tuple[Array, Array | None]:
 
 
 def _spread(alpha: Array | None, values: Array) -> Array | None:
-    """Turn alpha into what is known of the values, ``None`` if all are."""
+    """Return which values are observed by alpha, ``None`` if all are."""
     if alpha is None or alpha.all():
         return None
     known = alpha != 0
@@ -121,7 +121,7 @@ def write_image(path: Path, data: TensorData) -> None:
     alpha = _join_alpha(pixels, data.encoding.get("alpha")) if is_png else None
     if alpha is not None and values.dtype == np.uint16:
         raise InputError(
-            "a .png file of 16 bits cannot leave pixels out, got unknown ones; write .tif or .npz"
+            "a .png file of 16 bits cannot leave pixels out, got missing ones; write .tif or .npz"
         )
     if alpha is not None:
         colours = values if values.ndim == 3 else values[..., None]
@@ -131,7 +131,7 @@ def write_image(path: Path, data: TensorData) -> None:
 
 
 def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
-    """Clear what is unknown; what was clear before and is known now is opaque."""
+    """Make missing pixels transparent, and imputed ones opaque."""
     shape = pixels.values.shape[1:3]
     if alpha is not None and (alpha.shape != shape or pixels.values.dtype == np.uint16):
         alpha = None

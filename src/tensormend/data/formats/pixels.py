@@ -1,4 +1,4 @@
-"""What pictures share: the names of their modes, and values as whole pixels again."""
+"""Helpers for images: names of the modes, and values rounded to pixels."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def as_pixels(data: TensorData, what: str, *, deep: bool = False, holes: bool = 
     ``what`` names the kind of file; ``holes`` tells whether it can leave pixels out.
     """
     values = _as_frames(data, what)
-    known = _find_known(values, what, holes)
+    known = _find_observed(values, what, holes)
     dtype = _pixel_type(data, what, deep)
     if dtype == np.uint16 and values.ndim == 4:
         raise InputError(
@@ -97,13 +97,13 @@ def _as_frames(data: TensorData, what: str) -> Array:
     return values
 
 
-def _find_known(values: Array, what: str, holes: bool) -> Array | None:
-    """Tell which pixels are known, ``None`` if all of them."""
+def _find_observed(values: Array, what: str, holes: bool) -> Array | None:
+    """Return which pixels are observed, ``None`` if all are."""
     if values.dtype.kind != "f" or not np.isnan(values).any():
         return None
     if not holes:
         raise InputError(
-            f"{what} cannot leave pixels out, got unknown ones; complete the data first, or write "
+            f"{what} cannot leave pixels out, got missing ones; complete the data first, or write "
             ".png, .gif or .npz"
         )
     shown: Array = ~np.isnan(values)
@@ -112,7 +112,7 @@ def _find_known(values: Array, what: str, holes: bool) -> Array | None:
     whole = np.asarray(shown.all(axis=-1))
     if (shown.any(axis=-1) != whole).any():
         raise InputError(
-            f"{what} leaves out whole pixels, got pixels with some channels unknown; write .npz "
+            f"{what} leaves out whole pixels, got pixels with some channels missing; write .npz "
             "or .tif"
         )
     return whole

@@ -32,7 +32,7 @@ class Column:
     Attributes
     ----------
     labels : in their order
-    places : per row, the place of its label; -1 where it has none
+    places : per row, the index of its label; -1 where it has none
     texts : the labels as they were written, or ``None``
     """
 
@@ -42,7 +42,7 @@ class Column:
 
 
 def keep_used(labels: Array, places: Array) -> Column:
-    """Leave out labels that no row has; a place of -1 is a row without a label.
+    """Drop labels that no row has; -1 marks a row without a label.
 
     >>> keep_used(np.array(["a", "b", "c"]), np.array([2, 0, -1])).places
     array([ 1,  0, -1])
@@ -62,7 +62,7 @@ def assemble(
     *,
     is_guess: bool,
 ) -> TensorData:
-    """Put the columns together, each row an entry of its own; warn if they were badly guessed."""
+    """Combine the columns, one row per entry; warn if they seem badly inferred."""
     word = "row" if path.name.lower().endswith(".parquet") else "line"
     for name, column in zip(modes, columns, strict=True):
         if column.places.min() < 0:
@@ -99,18 +99,18 @@ def assemble(
 
 
 def plan_columns(data: TensorData) -> tuple[list[str], str]:
-    """Name the columns, and refuse what cannot be a table."""
+    """Return the names of the columns; refuse data that cannot be a table."""
     n_rows = math.prod(data.shape)
     if n_rows > MAX_ROWS:
         raise InputError(
             f"a table has a row for every entry and may have {MAX_ROWS}, got {n_rows} entries of "
-            f"shape {data.shape}; write .npz or .tns, which hold the known entries alone"
+            f"shape {data.shape}; write .npz or .tns, which hold the observed entries alone"
         )
     if data.values.dtype.kind not in "biuf":
         raise InputError(f"a table holds real numbers, got {data.values.dtype}; write .npz instead")
     if len(set(data.dims)) != len(data.dims):
         raise InputError(
-            f"modes of a table must have names of their own, got {list(data.dims)}; rename them"
+            f"modes of a table must have distinct names, got {list(data.dims)}; rename them"
         )
     value = data.name or "value"
     while value in data.dims:
@@ -138,7 +138,7 @@ def as_text(data: TensorData, mode: int) -> list[str]:
 
 
 def blocks(data: TensorData) -> Iterator[tuple[tuple[Array, ...], Array]]:
-    """Yield the places and values of all entries, in the order of C arrays."""
+    """Yield the indices and values of all entries, in C order."""
     values = data.dense(memory_limit=None).reshape(-1)
     for start in range(0, len(values), BLOCK):
         stop = min(start + BLOCK, len(values))

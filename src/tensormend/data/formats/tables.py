@@ -1,8 +1,7 @@
-"""Long tables, one row an entry: ``.csv``, ``.tsv`` and ``.parquet``. The file that names pyarrow.
+"""Long tables with one row per entry: ``.csv``, ``.tsv`` and ``.parquet``.
 
-Labels are read as text and told apart by how they look in ``.csv``; in ``.parquet`` their types
-say what they are. A row whose value is blank or NA is unknown, and so is every row that is not
-there.
+Labels in ``.csv`` are read as text, and their type is inferred from it; in ``.parquet`` they have
+types. An entry is missing if its value is blank or NA, or if it has no row.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tensormend.errors import FileError, require
 __all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
 
 CHUNK = 4 * 2**20  # bytes of text that are parsed at a time
-ROOM = 8  # bytes of memory that a byte of text may come to; rows of short labels come to six
+ROOM = 8  # bytes of memory that a byte of text may need; rows of short labels need six
 
 
 def _arrow(module: str) -> Any:
@@ -39,7 +38,7 @@ def _check_size(path: Path, n_bytes: int, limit: float | None) -> None:
 
 
 def _check_labels(path: Path, count: int, longest: int, limit: float | None) -> None:
-    """Refuse labels that are too long: NumPy gives each of them the room of the longest."""
+    """Refuse labels that are too long: NumPy stores each with the length of the longest."""
     check_memory((count, longest), "U1", limit, f"the labels of {path}")
 
 
@@ -93,7 +92,7 @@ def _read_text(path: Path, layout: Layout, limit: float | None) -> tuple[list[An
 
 
 def _read_rows(path: Path, layout: Layout, limit: float | None, *, newlines: bool) -> Any:
-    """Read a table by all threads, or piece by piece where its size is not known to fit."""
+    """Read a table with all threads, or in chunks where it may not fit into memory."""
     pyarrow, arrow_csv = _arrow(""), _arrow("csv")
     label = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     types = dict.fromkeys(layout.modes, label) | {layout.value: pyarrow.float64()}
@@ -226,7 +225,7 @@ def _encode(path: Path, name: str, column: Any, limit: float | None) -> Column:
 
 
 def write_csv(path: Path, data: TensorData) -> None:
-    """Write a row for every entry, with the columns of the file that was read; blank is unknown."""
+    """Write a row for every entry, with the columns of the file that was read; blank if missing."""
     pyarrow, compute = _arrow(""), _arrow("compute")
     columns, value = plan_columns(data)
     name = path.name.lower()

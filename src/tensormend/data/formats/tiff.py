@@ -129,7 +129,7 @@ def _name_axes(axes: str) -> tuple[str, ...]:
 
 
 def write_tiff(path: Path, data: TensorData) -> None:
-    """Write an image or a stack in the type that was read; NaN where unknown, then as floats."""
+    """Write an image or a stack in the type that was read, or as floats if entries are missing."""
     tifffile = require("tifffile", "images", "a .tif file")
     values = data.dense()
     stated = np.dtype(data.encoding.get("dtype", values.dtype))

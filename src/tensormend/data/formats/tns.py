@@ -57,7 +57,7 @@ class Header:
 
 
 def read_tns(path: Path, options: Options) -> TensorData:
-    """Read the entries of a ``.tns`` or ``.tns.gz`` file; what is not listed is unknown."""
+    """Read the entries of a ``.tns`` or ``.tns.gz`` file; entries not listed are missing."""
     with open_bytes(path) as file:
         header = _read_header(path, file)
     with open_bytes(path) as file:
@@ -236,7 +236,7 @@ def _explain(
     if wrong == 4:
         return FileError(f"{where} must end with a number, got {token}; correct the line")
     return FileError(
-        f"{where} must end with a finite number, got {token}; leave an unknown entry out, or "
+        f"{where} must end with a finite number, got {token}; leave a missing entry out, or "
         "write nan"
     )
 
@@ -266,7 +266,7 @@ def _line_of(path: Path, header: Header, entry: int) -> int:
 
 
 def write_tns(path: Path, data: TensorData) -> None:
-    """Write the known entries, and the sizes as the file that was read had them or in a comment."""
+    """Write the observed entries, and the shape as in the file that was read or in a comment."""
     if data.values.dtype.kind not in "biuf":
         raise InputError(
             f"a .tns file holds real numbers, got {data.values.dtype}; write .npz instead"
