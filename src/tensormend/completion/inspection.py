@@ -1,4 +1,4 @@
-"""`inspect`: what data with holes can give, told before they are completed."""
+"""`inspect`: describe data with missing entries, and try ranks, before completing them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tensormend.recovery.result import Status
 
 __all__ = ["Inspection", "Mode", "RankTrial", "Values", "inspect"]
 
-ENOUGH = 2.0  # entries per degree of freedom below which a plain fit is doubtful, as in `judge`
+ENOUGH = (
+    2.0  # entries per degree of freedom below which an unregularized fit is doubtful, as in `judge`
+)
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 FRACTION = 0.1
 CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below
@@ -35,14 +37,22 @@ N_SHOWN = 5
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode: its name, size, and what was never observed along it.
+    """One mode: name, size, and what was never observed along it.
 
     Attributes
     ----------
-    name, size : of the mode
-    least, most : share of the entries known in its emptiest and its fullest slice
-    n_unseen, unseen : number of slices without any entry, and the labels of the first
-    n_unseen_fibres : fibres along the mode without any entry
+    name : str
+        Name of the mode.
+    size : int
+        Number of indices.
+    least, most : float
+        Smallest and largest observed fraction of its slices.
+    n_unseen : int
+        Number of slices without any observed entry.
+    unseen : str
+        Labels of the first of these.
+    n_unseen_fibres : int
+        Number of fibres along the mode without any observed entry.
     """
 
     name: str
@@ -56,7 +66,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Values:
-    """Known values in numbers; of complex ones, their moduli."""
+    """Statistics of the observed values; of complex ones, of their moduli."""
 
     least: float
     mean: float
@@ -66,7 +76,7 @@ class Values:
 
 @dataclass(frozen=True)
 class RankTrial:
-    """A rank that was tried: entries per degree of freedom, and the error on held-out entries."""
+    """A rank: entries per degree of freedom, and the error on held-out entries if it was tried."""
 
     rank: tuple[int, ...]
     entries_each: float
@@ -75,21 +85,34 @@ class RankTrial:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `inspect` finds.
+    """Result of `inspect`.
 
     Attributes
     ----------
-    shape, dtype, n_observed : of the data
-    modes : one `Mode` each
-    values : the known values in numbers
-    pattern : how entries are missing
-    n_folds : parts that a search holds out one after another, with a path of fits for each
-    ranks : ranks that the data could carry, with at least two entries for every degree of freedom,
-        and the relative error of those that were tried on held-out entries
-    best_rank : the smallest rank whose held-out error no larger one improves by 5%; ``None`` if
-        none was tried
-    cost : memory and time of ``complete(data)``
-    seconds : what the trials took
+    shape : tuple of int
+        Shape of the tensor.
+    dtype : str
+        Data type of the values.
+    n_observed : int
+        Number of observed entries.
+    modes : tuple of Mode
+        One per mode.
+    values : Values
+        Statistics of the observed values.
+    pattern : Pattern
+        Pattern of the missing entries.
+    n_folds : int
+        Number of folds that a search holds out one after another.
+    ranks : tuple of RankTrial
+        Ranks with at least two entries per degree of freedom, and the relative error of those that
+        were tried on held-out entries.
+    best_rank : RankTrial or None
+        The smallest rank whose held-out error no larger one improves by 5%; ``None`` if none was
+        tried.
+    cost : Cost
+        Memory and time of ``complete(data)``.
+    seconds : float
+        Time that the trials took.
     """
 
     shape: tuple[int, ...]
@@ -106,12 +129,12 @@ class Inspection:
 
     @property
     def observed_fraction(self) -> float:
-        """Share of the entries that are known."""
+        """Fraction of the entries that are observed."""
         return self.n_observed / math.prod(self.shape)
 
     @property
     def largest_rank(self) -> tuple[int, ...] | None:
-        """The largest rank, about the same in every mode, with two entries per unknown."""
+        """The largest rank, about equal in all modes, with two entries per degree of freedom."""
         return self.ranks[-1].rank if self.ranks else None
 
 
@@ -123,17 +146,32 @@ def inspect(
     rng: int | np.random.Generator | None = 0,
     **where: Any,
 ) -> Inspection:
-    """Look at data with holes: what is known, how it is missing, which ranks it could carry.
+    """Describe data with missing entries, and estimate which ranks they support.
 
     Parameters
     ----------
-    data : as for `complete`
-    seconds : time for trials of ranks: from 1 on a tensor of each rank is fitted to nine tenths of
-        the known entries, and its error on the others noted, until larger ranks do no better; 0
-        for none. More than two million entries are not tried
-    threads : threads of the kernels, all cores by default
-    rng : generator or seed for what is held out
-    where : ``observed``, ``indices``, ``shape``, ``modes`` and ``value_column``, as for `complete`
+    data : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+        Data, as for `complete`.
+    seconds : float, default=3.0
+        Time for trials of ranks; 0 for none. Increasing ranks are fitted to nine tenths of the
+        observed entries, and the error on the others is recorded, until larger ranks do not reduce
+        it. No ranks are tried for more than two million entries.
+    threads : int, default=None
+        Threads of the kernels; all cores by default.
+    rng : int or Generator, default=0
+        Seed or generator for the held-out entries.
+    **where
+        ``observed``, ``indices``, ``shape``, ``modes`` and ``value_column``, as for `complete`.
+
+    Returns
+    -------
+    Inspection
+        Coverage, statistics of the values, pattern of missing entries, ranks and cost.
+
+    Raises
+    ------
+    InputError
+        If ``seconds`` is negative, or the data cannot be read.
 
     Examples
     --------
@@ -189,7 +227,7 @@ def _measure(known: Observations) -> Values:
 
 
 def _carried(known: Observations) -> Iterator[RankTrial]:
-    """Yield the ranks for which there are entries enough, ever larger ones."""
+    """Yield increasing ranks for which there are enough entries."""
     before: tuple[int, ...] = ()
     for r in RANKS:
         rank = _level(r, known.shape)
@@ -201,7 +239,7 @@ def _carried(known: Observations) -> Iterator[RankTrial]:
 
 
 def _level(r: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return a rank that is ``r`` in every mode, as far as sizes and the other ranks allow."""
+    """Return rank ``r`` in every mode, as far as sizes and the other ranks allow."""
     rank = [min(r, n) for n in shape]
     for k in range(len(shape)):
         rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
@@ -215,7 +253,7 @@ def _try_ranks(
     threads: int | None,
     rng: int | np.random.Generator | None,
 ) -> list[RankTrial]:
-    """Fit each rank to nine tenths of the entries until the error on the others falls no more."""
+    """Fit each rank to nine tenths of the entries until the error on the others stops falling."""
     tried: list[RankTrial] = []
     if len(known.values) > MANY:
         return tried
@@ -225,7 +263,7 @@ def _try_ranks(
         if left <= 0 or is_over or (tried and tried[-1].error < 1e-6):
             break
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `complete` will say the same again
+            warnings.simplefilter("ignore")  # `complete` issues the same warnings
             try:
                 result = complete(
                     known.values,
@@ -238,7 +276,7 @@ def _try_ranks(
                     rng=rng,
                     **ROUGHLY,
                 )
-            except InputError:  # so few that none can be held out
+            except InputError:  # too few to hold any out
                 break
         if result.status is Status.TIME_LIMIT:
             break
@@ -252,7 +290,7 @@ def _best(tried: Sequence[RankTrial]) -> float:
 
 
 def _choose(tried: Sequence[RankTrial]) -> RankTrial | None:
-    """Return the smallest rank that no larger one betters clearly."""
+    """Return the smallest rank that no larger one clearly improves."""
     for k, trial in enumerate(tried):
         if not _best(tried[k + 1 :]) < CLEARLY * trial.error:
             return trial
