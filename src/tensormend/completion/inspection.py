@@ -23,9 +23,7 @@ from tensormend.recovery.result import Status
 
 __all__ = ["Inspection", "Mode", "RankTrial", "Values", "inspect"]
 
-ENOUGH = (
-    2.0  # entries per degree of freedom below which an unregularized fit is doubtful, as in `judge`
-)
+ENOUGH = 2.0  # entries per degree of freedom; with fewer a plain fit is doubtful, as in `judge`
 RANKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 FRACTION = 0.1
 CLEARLY = 0.95  # of the error of a smaller rank, that a larger one must get below

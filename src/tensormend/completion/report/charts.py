@@ -36,7 +36,7 @@ LEFT, RIGHT, TOP, BOTTOM = 66, 12, 12, 44
 LEGEND = 20
 MAX_POINTS = 400  # of a series
 SMALL_FRACTION = 0.5  # up to which an axis of fractions does not go up to 1
-MAX_BARS = 70  # that are told apart
+MAX_BARS = 70  # with gaps between them
 LETTER = 6.8  # width of one, on average
 MARKERS = ("circle", "square", "triangle", "diamond")
 BLUE = (44, 118, 184)  # of images, whose opacity is the value: good on light and on dark paper
@@ -82,7 +82,7 @@ class Series:
 
 
 def number(value: float) -> str:
-    """Write a number for people.
+    """Format a number.
 
     >>> number(12345.6), number(0.012345), number(float("nan"))
     ('12,346', '0.0123', 'not known')

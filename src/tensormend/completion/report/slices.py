@@ -23,7 +23,7 @@ MIN_LENGTH = 8  # indices that make a curve
 MAX_STOPS = 500  # indices of a slider
 SHOWN_WEIGHT = 8  # how much rather indices of a slider are left out than those that are shown
 LEVELS = 65535
-N_LOOKS = 50  # slices that tell how much they differ
+N_LOOKS = 50  # slices from which their differences are estimated
 CONTRAST = (1.0, 99.0)  # percentiles between which the colours of an image lie
 
 
@@ -102,7 +102,7 @@ def curve_view(result: Completion, modes: Sequence[Mode]) -> View:
 
 
 def is_spatial(view: View, modes: Sequence[Mode]) -> bool:
-    """Tell whether an image is one of space, whose pixels are as wide as high."""
+    """Return whether an image is spatial, with square pixels."""
     return modes[view.shown[0]].is_row and modes[view.shown[1]].is_column
 
 

@@ -121,7 +121,7 @@ class HeldOut:
         if (counts == 0).any():
             raise InputError(
                 "held-out entries must leave some for the assessed fit, got all of them held "
-                "out at once; say with folds= which were held out together"
+                "out at once; give folds= if they were held out by several fits"
             )
         guesses = {"the mean of all entries": overall}
         for k, name in enumerate(names):

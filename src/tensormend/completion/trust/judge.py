@@ -23,7 +23,7 @@ ROUNDING = 64  # times the precision of the values: an error that is rounding
 HARDLY_BETTER = 0.9  # of the baseline's error: less than a fifth of its squares is explained
 LARGE_ERROR = 0.5  # of the standard deviation: less than 3/4 of the squares are explained
 VAGUE = 0.25  # standard error as a fraction of the error
-FEW_HELD = 20  # entries from which neither error nor standard error can be told
+FEW_HELD = 20  # entries that are too few to estimate error and standard error
 UNEVEN, ENOUGH_IN_SLICE = 3.0, 10  # times the error, in a slice with so many held-out entries
 OVERFITTED = 2.0  # times the noise: at two entries per degree of freedom 1.4 is to be expected
 FEW_ENTRIES = 2.0  # per degree of freedom
@@ -76,7 +76,7 @@ def judge(
         Whether the fit was regularized: it may then follow the data closely without following
         their noise, and only the held-out error tells.
     refitted : bool, default=True
-        Whether the final fit used all entries; else its residuals at held-out ones tell nothing
+        Whether the final fit used all entries; else its residuals at held-out ones say nothing
         about the noise.
     mode_names : sequence of str, default=None
         Names of the modes.

@@ -34,7 +34,7 @@ CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 
 
 def find_fills(values: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """Tell which values are not fill values; ``None`` if no attribute names one.
+    """Return which values are not fill values; ``None`` if no attribute names one.
 
     >>> find_fills(np.array([1, -9]), {"_FillValue": -9})
     array([ True, False])
@@ -53,7 +53,7 @@ def find_fills(values: Array, attributes: Mapping[str, Any]) -> Array | None:
 
 
 def encode_labels(labels: Array) -> tuple[Array, dict[str, str]]:
-    """Return labels as numbers or strings, dates as numbers with the units that tell their meaning.
+    """Return labels as numbers or strings, dates as numbers with units.
 
     >>> encode_labels(np.array(["1970-01-03"], dtype="M8[D]"))[1]["units"]
     'days since 1970-01-01'

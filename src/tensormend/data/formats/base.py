@@ -200,7 +200,7 @@ def find_observed(
 
 
 def is_observed_name(name: str, others: Sequence[str]) -> bool:
-    """Tell by its name whether an array tells what is observed of another one of these."""
+    """Return whether an array, by its name, tells what is observed of another one."""
     folder, _, last = name.rpartition("/")
     if last == "observed":
         return any(other != name and other.rpartition("/")[0] == folder for other in others)

@@ -39,7 +39,7 @@ NULLS = [
 NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
 )
-START = 2**16  # bytes at the beginning that tell the layout
+START = 2**16  # bytes at the beginning from which the layout is inferred
 DELIMITERS = ",;\t|"
 
 
@@ -74,7 +74,7 @@ class Layout:
 
 
 def find_layout(path: Path) -> Layout:
-    """Tell the names of the columns and what stands between fields from the first lines."""
+    """Infer the names of the columns and the delimiter from the first lines."""
     with open_bytes(path) as file:
         start = file.read(START)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -144,7 +144,7 @@ def _rows(path: Path, layout: Layout) -> Iterator[Iterator[tuple[int, list[str]]
 
 
 def find_fault(path: Path, layout: Layout) -> FileError | None:
-    """Find the first line that is wrong, and say what is wrong with it."""
+    """Return an error for the first invalid line."""
     n_columns, place = len(layout.columns), layout.columns.index(layout.value)
     with _rows(path, layout) as rows:
         for line, row in rows:

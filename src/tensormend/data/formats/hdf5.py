@@ -1,4 +1,4 @@
-"""``.h5``: datasets of HDF5, with dimension scales and labels; the file that names h5py.
+"""``.h5``: datasets of HDF5, with dimension scales and labels.
 
 Only what lies in the file itself is read: links to other files are not followed, and datasets that
 take their values from other files are refused.
@@ -146,12 +146,12 @@ def _find_kind(dataset: Any) -> str:
 
 
 def read_numbers(path: Path, name: str, dataset: Any, limit: float | None) -> Array:
-    """Read a dataset, if it lies in this file and its declared size is within the limit."""
+    """Read a dataset, if it is stored in this file and within the memory limit."""
     what = f"the dataset {name!r} of {path}"
     if dataset.is_virtual or dataset.external:
         raise FileError(
-            f"{what} must lie in the file itself, but takes its values from other files; copy it "
-            "to a file of its own"
+            f"{what} must be stored in the file itself, but takes its values from other files; "
+            "copy it to a file of its own"
         )
     check_chunks(dataset.shape, dataset.chunks, dataset.dtype, limit, what)
     with reading(path, f"an HDF5 file with the dataset {name!r}"):
@@ -205,7 +205,7 @@ def _find_observed(
     attributes: Mapping[str, Any],
     limit: float | None,
 ) -> Array | None:
-    """Tell what is observed, by fill values and by another dataset, named or beside."""
+    """Return what is observed, by fill values and by another dataset, named or beside."""
     known = find_fills(values, attributes)
     word = _as_word(attributes.get("observed")) or None
     place = find_observed(path, found, name, word, "dataset")
@@ -258,7 +258,7 @@ def _as_word(part: Any) -> str:
 
 
 def _is_empty(scale: Any) -> bool:
-    """Tell whether a scale has no values, as NetCDF makes them for dimensions without any."""
+    """Return whether a scale has no values, as NetCDF makes them for dimensions without any."""
     return _as_word(read_attribute(scale, "NAME")).startswith(NO_VARIABLE)
 
 

@@ -191,8 +191,8 @@ def _check_end(path: Path) -> None:
 def write_gif(path: Path, data: TensorData) -> None:
     """Write an animation with a palette of its own for each frame, of at most 256 colours.
 
-    Grey values are kept, but one of 256 if there are holes; colours are not exact. Frames equal to
-    the one before lengthen it.
+    Grey values are kept, but one of 256 if pixels are missing; colours are not exact. Frames equal
+    to the one before lengthen it.
     """
     pillow = require("PIL.Image", "images", "an animation")
     pixels = as_pixels(data, "a .gif file", holes=True)

@@ -1,4 +1,4 @@
-"""Labels as text: numbers, ISO dates or words, told from how all of them look."""
+"""Labels as text: numbers, ISO dates or words, inferred from all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = ("D", "m", "s", "ms", "us", "ns")  # of dates as text; an hour alone is 
 def read_labels(texts: Sequence[str]) -> tuple[Array, Array]:
     """Sort labels: numbers by number, ISO dates as ``datetime64``, others by code point.
 
-    Returns the sorted labels and, for each text, the place of its label.
+    Returns the sorted labels and, for each text, the index of its label.
 
     >>> labels, places = read_labels(["10", "9", "-1"])
     >>> labels.tolist(), places.tolist()

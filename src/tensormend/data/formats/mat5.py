@@ -38,7 +38,7 @@ TEXT = {1: "ascii", 2: "ascii", 16: "utf-8", 17: "utf-16", 18: "utf-32", 4: "utf
 OLD = ("f8", "f4", "i4", "i2", "u2", "u1")  # types of version 4
 MATRIX, COMPRESSED = 14, 15
 HEADER = 128  # bytes before the first variable in version 5
-PREFIX = 4096  # bytes in which the dimensions and the name of a variable must lie
+PREFIX = 4096  # bytes that must contain the dimensions and the name of a variable
 COMPLEX, LOGICAL = 8, 2  # flags
 
 
@@ -101,7 +101,7 @@ class _Elements:
         """Return the type and the bytes of the next element."""
         kind, size = struct.unpack_from(f"{self.order}2I", self.data, self.place)
         start = self.place + 8
-        if kind >> 16:  # up to four bytes, which stand in the place of the length
+        if kind >> 16:  # up to four bytes, stored in place of the length
             kind, size, start = kind & 0xFFFF, kind >> 16, self.place + 4
         body = self.data[start : start + size]
         if len(body) < size or (start == self.place + 4 and size > 4):
@@ -110,7 +110,7 @@ class _Elements:
         return kind, body
 
     def take_numbers(self, count: int | None = None) -> Array:
-        """Return the numbers of the next element, so many if told."""
+        """Return the numbers of the next element, ``count`` of them if given."""
         kind, body = self.take()
         if kind not in STORED:
             raise ValueError(f"numbers of the unknown type {kind}")

@@ -39,7 +39,7 @@ TITLE = b"MATLAB 7.3 MAT-file, HDF5 schema 1.00 ."
 
 
 def is_hdf5(path: Path) -> bool:
-    """Tell whether a file is HDF5, with MATLAB's header before it or without."""
+    """Return whether a file is HDF5, with MATLAB's header before it or without."""
     with path.open("rb") as file:
         start = file.read(BLOCK + len(MAGIC))
     return MAGIC in (start[: len(MAGIC)], start[BLOCK:])
@@ -67,7 +67,7 @@ def pick(
 
 
 def is_beside(key: str, name: str, kind: str) -> bool:
-    """Tell whether a variable says something about another one."""
+    """Return whether a variable describes another one."""
     if key in (name, "indices", "shape") or kind not in (*SIZES, "char"):
         return False
     return is_reserved(key) or key == f"{name}_observed"

@@ -26,7 +26,7 @@ DEFAULT_NAME = "data"
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether an array of this name says something about another one."""
+    """Return whether an array of this name describes another one."""
     others = ("observed", "dims", "indices", "shape", "attrs")
     return name in others or re.fullmatch(r"coords_\d+", name) is not None
 

@@ -1,4 +1,4 @@
-"""``.nc``: data sets of NetCDF, decoded by the conventions of CF; the file that names h5netcdf."""
+"""``.nc``: data sets of NetCDF, decoded by the conventions of CF."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def _check_datasets(path: Path, limit: float | None) -> None:
         for name, dataset in list_datasets(path, file, refuse_links=True).items():
             if dataset.is_virtual or dataset.external:
                 raise FileError(
-                    f"the variable {name!r} of {path} must lie in the file itself, but takes its "
-                    "values from other files; copy it to a file of its own"
+                    f"the variable {name!r} of {path} must be stored in the file itself, but takes "
+                    "its values from other files; copy it to a file of its own"
                 )
             shape, what = dataset.shape or (), f"the variable {name!r} of {path}"
             if len(shape) == 1:  # coordinates, which are read when the file is opened
@@ -193,7 +193,7 @@ def _as_attribute(part: Any) -> Any:
 
 
 def _belongs(data: TensorData) -> bool:
-    """Tell whether a tensor still has the modes and labels of the data set it was read from."""
+    """Return whether a tensor still has the modes and labels of the data set it was read from."""
     details: Mapping[str, Any] = data.encoding
     if "netcdf" not in details or not data.name:
         return False

@@ -1,4 +1,4 @@
-"""``.nii`` and ``.nii.gz``: images of NIfTI; the file that names nibabel."""
+"""``.nii`` and ``.nii.gz``: images of NIfTI."""
 
 from __future__ import annotations
 

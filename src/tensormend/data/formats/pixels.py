@@ -17,7 +17,7 @@ COLOURS = np.array(["red", "green", "blue"])
 
 
 def is_colour(data: TensorData) -> bool:
-    """Tell whether the last mode holds the colours of a pixel."""
+    """Return whether the last mode holds the colours of a pixel."""
     labels = data.coords[-1]
     return labels is not None and np.array_equal(labels, COLOURS)
 

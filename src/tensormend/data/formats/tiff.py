@@ -1,4 +1,4 @@
-"""TIFF images and stacks, through tifffile. The file that names it.
+"""TIFF images and stacks, through tifffile.
 
 The modes are what the axes of the file say: row, column, channel, frame, depth, else page.
 """
@@ -89,7 +89,7 @@ def _heeding_log() -> Iterator[None]:
 
 
 def _read_compressed(path: Path, limit: float | None) -> tuple[Array, str, Array | None]:
-    """Let Pillow read what tifffile cannot alone, such as LZW: pages of one size."""
+    """Read with Pillow what tifffile cannot decode alone, such as LZW: pages of one size."""
     values, alpha = read_pages(path, limit)
     axes = "QYXS"[: values.ndim]
     if len(values) == 1:
@@ -119,7 +119,7 @@ def _read_samples(values: Array, axes: str, page: Any) -> tuple[Array, str, Arra
 
 
 def _name_axes(axes: str) -> tuple[str, ...]:
-    """Name the modes by the axes that the file tells; what it does not tell are pages."""
+    """Name the modes by the axes that the file states; others are pages."""
     names: list[str] = []
     for axis in axes:
         name = AXES.get(axis, "page")
@@ -160,7 +160,7 @@ def write_tiff(path: Path, data: TensorData) -> None:
 
 
 def _find_axes(data: TensorData) -> str:
-    """Tell the axes from the names of the modes: the last are rows, columns, perhaps colours."""
+    """Infer the axes from the names of the modes: the last are rows, columns, perhaps channels."""
     order = len(data.shape)
     has_names = "row" in data.dims and "column" in data.dims
     is_colour = data.dims[-1] == "channel" if has_names else order > 2 and data.shape[-1] == 3

@@ -79,7 +79,7 @@ def read_tns(path: Path, options: Options) -> TensorData:
 
 
 def _read_header(path: Path, file: BinaryIO) -> Header:
-    """Tell order and sizes from the first lines that are not blank."""
+    """Infer order and shape from the first lines that are not blank."""
     rows: list[tuple[int, list[bytes]]] = []  # each with the number of its line
     sizes = None
     for number, line in enumerate(_first_lines(path, file), start=1):
@@ -218,7 +218,7 @@ def _show(text: bytes) -> str:
 def _explain(
     path: Path, text: memoryview, start: int, sizes: tuple[int, ...], fault: tuple[int, int, int]
 ) -> FileError:
-    """Say what is wrong with a line of a chunk that begins at the byte ``start``."""
+    """Return an error for a line of a chunk that begins at the byte ``start``."""
     row, wrong, column = fault
     content = bytes(text).split(b"\n", row + 1)[row].partition(b"#")[0]
     where = f"line {_count_lines(path, start) + row + 1} of {path}"

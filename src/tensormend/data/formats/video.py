@@ -1,4 +1,4 @@
-"""Video, through PyAV: frame x row x column x channel. The file that names it."""
+"""Video, through PyAV: frame x row x column x channel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_video(path: Path, options: Options) -> TensorData:
             )
         rate = Fraction(stream.average_rate or stream.guessed_rate or RATE)
         seconds = _find_duration(container, stream)
-        counted = int(stream.frames)  # a closed container tells no more
+        counted = int(stream.frames)  # not available once the container is closed
         promised = counted or round(seconds * rate)
         frames: list[Array] = []
         times: list[float | None] = []
@@ -91,7 +91,7 @@ def _check_length(path: Path) -> None:
 
 
 def _find_duration(container: Any, stream: Any) -> float:
-    """Seconds that a header promises for the pictures, 0 if it tells none."""
+    """Duration in seconds by the header, 0 if it has none."""
     if stream.frames:  # which says more
         return 0.0
     told = str(stream.metadata.get("DURATION", "")).split(":")
@@ -135,7 +135,7 @@ def _cut_off(path: Path, n_frames: int, promised: int, reason: str) -> FileError
 
 
 def _as_seconds(times: list[float | None], rate: Fraction) -> Array:
-    """Give the times of the frames: as the file tells, else from the rate."""
+    """Return the times of the frames, from the file or else from the rate."""
     told = np.array([np.nan if time is None else time for time in times])
     if np.isnan(told).any() or not np.all(np.diff(told) > 0):
         told = np.arange(len(times)) / float(rate)
@@ -167,7 +167,7 @@ def write_video(path: Path, data: TensorData) -> None:
 
 
 def _rate(data: TensorData) -> Fraction:
-    """Tell frames a second: as read, else from the times of the frames."""
+    """Return frames per second, as read or else from the times of the frames."""
     if "rate" in data.encoding:
         return Fraction(data.encoding["rate"])
     labels = data.coords[0] if data.dims[0] == "frame" else None

@@ -1,4 +1,4 @@
-"""``.zarr``: folders of chunks, of version 2 and 3 of the format; the file that names zarr."""
+"""``.zarr``: folders of chunks, of version 2 and 3 of the format."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ class Reader:
 
 
 def is_kept(key: int | slice | Array) -> bool:
-    """Tell whether a selection keeps its mode."""
+    """Return whether a selection keeps its mode."""
     return not isinstance(key, int)
 
 

@@ -13,7 +13,7 @@ from tensormend.errors import DataWarning, InputError, warn_user
 
 __all__ = ["choose_columns", "refuse_fractions", "warn_wide"]
 
-MANY = 20  # labels of a column, or rows of a table, from which on it may be told to be wide
+MANY = 20  # labels of a column, or rows of a table, from which on a wide table is detected
 
 
 def choose_columns(
@@ -22,7 +22,7 @@ def choose_columns(
     value: Hashable | None,
     word: str = "value_column",
 ) -> tuple[tuple[Hashable, ...], Hashable]:
-    """Tell the columns of labels from that of values: by default the last holds the values.
+    """Return the columns of labels and that of values, by default the last.
 
     ``word`` is what the option that names the column of values is called.
 
@@ -69,7 +69,7 @@ def warn_wide(
 ) -> None:
     """Warn of whole numbers that were taken for labels and may be measurements.
 
-    They may be if the columns before them tell the rows apart already and fill at least half of
+    They may be if the columns before them identify the rows already and fill at least half of
     the grid of their labels, as places and times of a wide table do. Users and items fill far less
     of theirs, and entries seen at random have some of its cells twice.
 
@@ -92,7 +92,7 @@ def warn_wide(
         return
     warn_user(
         f"the whole numbers of column {names[k]!r} are taken for labels, but look like "
-        f"measurements, since {list(names[:k])} tell all {len(indices)} rows apart; melt a wide "
+        f"measurements, since {list(names[:k])} identify all {len(indices)} rows; melt a wide "
         f"table, or name the columns of labels with modes= and that of values with {word}=",
         DataWarning,
     )

@@ -150,7 +150,7 @@ class TensorData:
         return self.values.size if observed is None else int(observed.sum())
 
     def _find_observed(self) -> Array | None:
-        """Tell which values are observed, ``None`` if all are; NaN never is."""
+        """Return which values are observed, ``None`` if all are; NaN never is."""
         if self.values.dtype.kind not in "fc":
             return self.observed
         numbers = ~np.isnan(self.values)

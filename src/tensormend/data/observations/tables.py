@@ -1,7 +1,4 @@
-"""pandas tables, one row an entry: a Series with a MultiIndex, a long DataFrame.
-
-The file that names pandas.
-"""
+"""pandas tables, one row an entry: a Series with a MultiIndex, a long DataFrame."""
 
 from __future__ import annotations
 
@@ -141,7 +138,7 @@ def read_table(
 def _choose_columns(
     frame: Any, modes: Sequence[Hashable] | None, value: Hashable | None
 ) -> tuple[tuple[Hashable, ...], Hashable]:
-    """Tell the columns of labels from that of values: by default the last holds the values."""
+    """Return the columns of labels and that of values, by default the last."""
     names, value = choose_columns(list(frame.columns), modes, value)
     if modes is None:
         for name in names:
