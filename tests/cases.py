@@ -55,7 +55,7 @@ ACCELERATED: dict[str, Callable[[], tm.Solver[Any]]] = {
 
 STEPS: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": NormalizedStep()}
 PAPER_METHODS = ("sm-qrgd", "rgd", "sempiht", "tiht")
-STEPPED = (*PAPER_METHODS, "scaledgd")
+STEPPED = tuple(name for name in SOLVERS if "," not in name)
 METHODS = (*STEPPED, *ACCELERATED)
 
 

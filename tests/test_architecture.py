@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tensormend
+from tensormend.recovery.registry import METHODS
 
 ROOT = Path(tensormend.__file__).parent
 
@@ -39,10 +40,11 @@ ORDER = {
     "operators": ("base", "dense_sampling matrix_operator sampling", "__init__"),
     "data": ("observations", "formats datasets"),
     "recovery": (
-        "problem steps result",
+        "registry limits progress problem steps result",
         "contract init stopping",
-        "checkpoint",
-        "loop solvers",
+        "arrays checks",
+        "checkpoint solvers",
+        "loop",
         "entry",
     ),
     "completion": (
@@ -142,6 +144,39 @@ def test_solvers_do_not_import_each_other() -> None:
             assert "tensormend.recovery.solvers" not in path.read_text("utf-8")
 
 
+def test_only_the_registry_names_solvers() -> None:
+    """Outside of their folder and of research; strings and comments may speak of them."""
+    classes = {method.class_name for method in METHODS.values()}
+    allowed = ("recovery/solvers/", "research/")
+    for path in FILES:
+        if path.relative_to(ROOT).as_posix().startswith(allowed):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node, "id", None) or getattr(node, "attr", None)
+            assert name not in classes, f"{path} names {name}"
+            if isinstance(node, ast.ImportFrom):
+                assert classes.isdisjoint(alias.name for alias in node.names), path
+                assert not (node.module or "").startswith("tensormend.recovery.solvers."), path
+
+
+def test_every_solver_is_a_line_of_the_registry() -> None:
+    folder = ROOT / "recovery" / "solvers"
+    modules = {method.path.split(".")[0] for method in METHODS.values()}
+    assert modules == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    tree = ast.parse((folder / "__init__.py").read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        f"{(node.module or '').split('.')[-1]}.{alias.name}"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == {method.path for method in METHODS.values()}
+    for name, method in METHODS.items():
+        assert method.load().name == name
+        assert getattr(tensormend.solvers, method.class_name) is method.load()
+
+
 OPTIONAL = {
     "matplotlib": "plotting/style.py",
     "pandas": "data/observations/tables.py",
@@ -183,7 +218,7 @@ def test_no_assert_or_print_in_the_package(path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = {*OPTIONAL, "scipy", "tensormend.recovery", "tensormend.completion"}
+    heavy = {*OPTIONAL, "scipy", "tensormend.recovery.loop", "tensormend.completion"}
     for package in ("tensormend", "tensormend.cli"):
         code = f"import sys, {package}; sys.exit(not sys.modules.keys().isdisjoint({heavy}))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603

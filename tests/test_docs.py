@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensormend as tm
+from tensormend.recovery.registry import method_table
 
 pytestmark = pytest.mark.checkout
 
@@ -79,3 +80,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_pictures_are_small() -> None:
     for path in (DOCS / "images" / "gallery").iterdir():
         assert path.stat().st_size < 150_000, f"{path.name} is too large for the repository"
+
+
+def test_the_table_of_methods_is_that_of_the_registry() -> None:
+    """`tensormend.recovery.registry.method_table` makes the table."""
+    assert method_table() in (DOCS / "choosing.md").read_text("utf-8")

@@ -31,7 +31,7 @@ from tensormend.cli.app import COMMANDS, EXAMPLES, OPTIONS, app
 from tensormend.cli.exits import MEANINGS
 from tensormend.cli.progress import _fit
 from tensormend.cli.words import show
-from tensormend.recovery.entry import METHODS
+from tensormend.recovery.registry import METHODS
 from tensormend.research.bench.suite import SECTIONS
 from tensormend.research.experiments.catalogue import EXPERIMENTS
 

@@ -13,7 +13,6 @@ from tensormend.errors import InputError
 from tensormend.recovery.loop import solve
 from tensormend.recovery.result import Status
 from tensormend.recovery.solvers import Shrink
-from tensormend.recovery.solvers.shrink import effective_freedom
 from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.testing import check_solver
 
@@ -192,7 +191,7 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
         Shrink(**settings)
 
 
-def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
+def test_degrees_of_freedom_are_the_trace_of_the_smoother() -> None:
     """All entries seen, x = F y with F a product of filters, whose trace is a product of sums."""
     x = decaying((12, 13, 14))
     everything = np.argwhere(np.ones(x.shape, dtype=bool))
@@ -200,7 +199,7 @@ def test_effective_freedom_is_the_trace_of_the_smoother() -> None:
     solver = Shrink(strength=0.02)
     fit = solve(problem, solver, stop=StoppingCriteria(**NO_STOP)).x
     rng = np.random.default_rng(0)
-    estimates = [effective_freedom(problem, fit, solver, rng) for _ in range(20)]
+    estimates = [solver.degrees_of_freedom(problem, fit, rng) for _ in range(20)]
     exact = shrink(problem.operator.filled(fit, problem.y)[1], 0.02).degrees_of_freedom
     spread = np.std(estimates) / np.sqrt(len(estimates))
     assert abs(np.mean(estimates) - exact) < 4 * spread + 0.01 * exact

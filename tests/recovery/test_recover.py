@@ -12,7 +12,7 @@ import pytest
 import tensormend as tm
 from cases import METHODS
 from tensormend.errors import DataWarning, InputError
-from tensormend.recovery.entry import METHODS as SOLVERS_BY_NAME
+from tensormend.recovery.registry import make_solver
 from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto, SeMPIHT
 
 pytestmark = pytest.mark.numerical
@@ -83,7 +83,7 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     assert is_recovered(result)
     newton = RGN(target=1e-8)
     ours: Any = {"auto": Auto(newton, RCG()), "rgn": newton}
-    solver = ours.get(method) or SOLVERS_BY_NAME[method]()
+    solver = ours.get(method) or make_solver(method)
     again = tm.complete(data, rank=2, method=solver, tol=1e-8)
     assert again.n_iter == result.n_iter
     assert again.method == result.method == method
@@ -128,7 +128,9 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must not exceed the size of its mode, got rank 15 in mode 0", rank=15),
         refuse("1 or more in every mode, got 0", rank=0),
         refuse("one int or one per mode", rank=(2, 2)),
-        refuse("method must be one of auto, sm-qrgd, rgd, sempiht, tiht, rbb", method="newton"),
+        refuse(
+            "method must be one of auto, rgn, rcg, rbb, rgd, scaledgd, sm-qrgd", method="newton"
+        ),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
         refuse("init must be one of spectral, corrected, random", init="zero"),

@@ -140,7 +140,7 @@ def test_resume_begins_where_there_is_no_checkpoint_yet(
     assert main(["simulate", "a.npy", "--shape", "9,9,9", "--quiet"]) == 0
     options = ["-o", "out.npy", "--rank", "2", "--checkpoint", "run", "--resume"]
     assert main(["complete", "a.npy", *options]) == 0
-    assert "there is no checkpoint in run yet; the run begins" in capsys.readouterr().err
+    assert "there is no checkpoint in run yet; starting anew" in capsys.readouterr().err
     assert any(Path("run").iterdir())
 
 

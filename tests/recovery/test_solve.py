@@ -17,7 +17,7 @@ from cases import ACCELERATED, METHODS, STEPPED, TIED, sampled
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.errors import CheckpointError, InputError
 from tensormend.recovery.checkpoint import MOVED
-from tensormend.recovery.result import IterationRecord
+from tensormend.recovery.result import MESSAGES, IterationRecord
 from tensormend.recovery.solvers import RGD, SMQRGD
 
 pytestmark = pytest.mark.numerical
@@ -257,8 +257,9 @@ def test_problems_made_of_others_know_the_norm_of_their_data(
 
 def test_every_status_has_a_sentence() -> None:
     for status in tm.Status:
-        assert status.value.endswith(".")
-        assert len(status.value.split()) > 3
+        assert MESSAGES[status].endswith(".")
+        assert len(MESSAGES[status].split()) > 3
+        assert status.value.isidentifier()
 
 
 @pytest.mark.parametrize(

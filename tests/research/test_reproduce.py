@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tensormend.cli import main
-from tensormend.recovery.entry import METHODS
+from tensormend.recovery.registry import METHODS
 from tensormend.recovery.result import Status
 from tensormend.research import records as files
 from tensormend.research import runner

@@ -27,10 +27,10 @@ from tensormend.core.fibres import check_indices
 from tensormend.core.tucker import Tucker
 from tensormend.data.observations import Container, Observations
 from tensormend.errors import InputError
-from tensormend.recovery.entry import recover, warn_about_unseen
+from tensormend.recovery.checks import warn_about_unseen
+from tensormend.recovery.entry import recover
 from tensormend.recovery.loop import solve
-from tensormend.recovery.result import History, IterationRecord, Result, Status
-from tensormend.recovery.solvers.shrink import effective_freedom
+from tensormend.recovery.result import MESSAGES, History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["complete_automatically", "search_cost"]
@@ -176,7 +176,7 @@ def _fit_shrunken(
     )
     left = _time_left(run)
     if left is None or left > 0:
-        return result, effective_freedom(problem, result.x, solver, rng)
+        return result, solver.degrees_of_freedom(problem, result.x, rng)
     # no time to estimate them: what the directions and the data allow
     return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
 
@@ -197,7 +197,7 @@ def _time_left(run: Run) -> float | None:
 def _nothing_to_fit(x: Tucker) -> Result:
     """Return zero, where the means have taken everything out of the data."""
     row = IterationRecord(0.0, 0.0, 0.0)
-    message = f"{Status.CONVERGED.value} (The data are their means.)"
+    message = f"{MESSAGES[Status.CONVERGED]} (The data are their means.)"
     return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, History((row,)), "shrink")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tensormend.core.algebra import Array
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.core.tucker import Tucker
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
+from tensormend.recovery.arrays import add_prefix, take_prefix
 from tensormend.recovery.contract import Solver
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.result import History, IterationRecord
@@ -21,12 +24,11 @@ from tensormend.recovery.result import History, IterationRecord
 __all__ = [
     "MOVED",
     "Checkpoint",
+    "RunFile",
     "RunSoFar",
-    "load_run",
     "read_extra",
     "read_n_iter",
     "read_seconds",
-    "save_run",
     "warn_unsaved",
 ]
 
@@ -83,7 +85,7 @@ class RunSoFar:
 
 
 def _signature(problem: Problem, solver: Solver[Any]) -> str:
-    """Describe a run; data and operator are told apart by numbers, see `load_run`."""
+    """Describe a run; data and operator are told apart by numbers, see `RunFile`."""
     settings = repr(solver) if is_dataclass(solver) else type(solver).__qualname__
     operator = f"{type(problem.operator).__qualname__} of shape {problem.shape}"
     data = f"{problem.y.size} {problem.dtype} measurements"
@@ -111,30 +113,6 @@ def _rounding(problem: Problem) -> float:
     return float(np.sqrt(np.finfo(problem.y.dtype).eps))
 
 
-def _write_run(
-    checkpoint: Checkpoint, run: RunSoFar, problem: Problem, solver: Solver[Any]
-) -> None:
-    arrays = {
-        "signature": np.array(_signature(problem, solver)),
-        "sums": _signed_sums(problem),
-        "is_moved": np.array(run.is_moved),
-        "best_index": np.array(run.best_index),
-        **_prefixed("history.", History(tuple(run.records)).as_arrays()),
-        **_prefixed("state.", solver.save(run.state)),
-        **_prefixed("best.", run.best.as_arrays()),
-        **_prefixed("extra.", {} if checkpoint.extra is None else checkpoint.extra()),
-    }
-    save_arrays(checkpoint.path, "checkpoint", arrays)
-
-
-def save_run(checkpoint: Checkpoint, run: RunSoFar, problem: Problem, solver: Solver[Any]) -> None:
-    """Save a run, or say that it could not be done: a full disk must not end what runs."""
-    try:
-        _write_run(checkpoint, run, problem, solver)
-    except (OSError, InputError) as error:
-        warn_unsaved(checkpoint.path, error)
-
-
 def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
     """Say that a checkpoint could not be saved."""
     reason = getattr(error, "strerror", None) or error
@@ -157,59 +135,111 @@ def read_n_iter(path: str | os.PathLike[str]) -> int:
 
 def read_extra(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays that a checkpoint holds beside the run."""
-    return _unprefixed("extra.", _load_checkpoint(path))
+    return take_prefix("extra.", _load_checkpoint(path))
 
 
-def load_run(path: Any, problem: Problem, inside: Problem, solver: Solver[Any]) -> RunSoFar:
-    """Return the run that a checkpoint holds, if it is one of this problem and solver.
+class RunFile:
+    """The checkpoint of a run: saves it, and loads what belongs to this problem and solver.
 
-    Measurements that were computed (less their means, say) and the residual of the iterate, which
-    is computed again, need to agree to rounding only: they may come from another machine.
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where and how often to save.
+    problem, solver : Problem, Solver
+        What is run; they are summarized once, not at every save.
     """
-    arrays = _load_checkpoint(path)
-    expected, found = _signature(problem, solver), str(arrays.get("signature"))
-    if found != expected:
-        raise CheckpointError(
-            f"the checkpoint {path} belongs to another run; expected: {expected}; found: {found}; "
-            "resume with the same data, rank, method and step (and rng, for a random hold-out)"
+
+    def __init__(self, checkpoint: Checkpoint, problem: Problem, solver: Solver[Any]) -> None:
+        self.checkpoint, self.problem, self.solver = checkpoint, problem, solver
+        self._saved = time.perf_counter()
+
+    @cached_property
+    def _signature(self) -> str:
+        return _signature(self.problem, self.solver)
+
+    @cached_property
+    def _sums(self) -> Array:
+        return _signed_sums(self.problem)
+
+    def exists(self) -> bool:
+        """Tell whether there is a file."""
+        return Path(self.checkpoint.path).exists()
+
+    def save_now_and_then(self, run: RunSoFar) -> None:
+        """Save a run if enough iterations and seconds have passed."""
+        now = time.perf_counter()
+        is_due = (len(run.records) - 1) % self.checkpoint.every == 0
+        if is_due and now - self._saved >= self.checkpoint.seconds:
+            self.save(run)
+            self._saved = now
+
+    def save(self, run: RunSoFar) -> None:
+        """Save a run; a failure is a warning, for a full disk must not end what runs."""
+        extra = self.checkpoint.extra
+        arrays = {
+            "signature": np.array(self._signature),
+            "sums": self._sums,
+            "is_moved": np.array(run.is_moved),
+            "best_index": np.array(run.best_index),
+            **add_prefix("history.", History(tuple(run.records)).as_arrays()),
+            **add_prefix("state.", self.solver.save(run.state)),
+            **add_prefix("best.", run.best.as_arrays()),
+            **add_prefix("extra.", {} if extra is None else extra()),
+        }
+        try:
+            save_arrays(self.checkpoint.path, "checkpoint", arrays)
+        except (OSError, InputError) as error:
+            warn_unsaved(self.checkpoint.path, error)
+
+    def load(self, inside: Problem) -> RunSoFar:
+        """Return the run that a checkpoint holds, if it is one of this problem and solver.
+
+        Measurements that were computed (less their means, say) and the residual of the iterate,
+        which is computed again, need to agree to rounding only: they may come from another
+        machine.
+        """
+        path, problem = self.checkpoint.path, self.problem
+        arrays = _load_checkpoint(path)
+        expected, found = self._signature, str(arrays.get("signature"))
+        if found != expected:
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to another run; expected: {expected}; found: "
+                f"{found}; resume with the same data, rank, method and step (and rng, for a random "
+                "validation set)"
+            )
+        sums, allowed = self._sums, _rounding(problem)
+        if not np.abs(sums - arrays["sums"]).max() <= allowed * problem.y_norm:
+            raise CheckpointError(
+                f"the checkpoint {path} belongs to another run: the measurements differ; resume "
+                "with the same data (and rng, for a random validation set)"
+            )
+        columns = take_prefix("history.", arrays)
+        records = [
+            IterationRecord(**{name: values[k].item() for name, values in columns.items()})
+            for k in range(len(columns["loss"]))
+        ]
+        state = self.solver.load(inside, take_prefix("state.", arrays))
+        residual = problem.unit * float(np.sqrt(2 * state.loss)) / problem.y_norm
+        before = records[-1].residual
+        if not abs(residual - before) <= allowed * (1 + before):
+            raise CheckpointError(
+                f"the checkpoint {path} has the relative residual {before:.6g}, but its iterate "
+                f"gives {residual:.6g} on this problem; the operator has changed"
+            )
+        is_same = float(state.loss) * problem.unit * problem.unit == records[-1].loss
+        is_moved = bool(arrays["is_moved"]) or not (
+            is_same and np.array_equal(sums, arrays["sums"])
         )
-    sums, allowed = _signed_sums(problem), _rounding(problem)
-    if not np.abs(sums - arrays["sums"]).max() <= allowed * problem.y_norm:
-        raise CheckpointError(
-            f"the checkpoint {path} belongs to another run: the measurements differ; resume with "
-            "the same data (and rng, for a random hold-out)"
-        )
-    columns = _unprefixed("history.", arrays)
-    records = [
-        IterationRecord(**{name: float(values[k]) for name, values in columns.items()})
-        for k in range(len(columns["loss"]))
-    ]
-    state = solver.load(inside, _unprefixed("state.", arrays))
-    residual = problem.unit * float(np.sqrt(2 * state.loss)) / problem.y_norm
-    before = records[-1].residual
-    if not abs(residual - before) <= allowed * (1 + before):
-        raise CheckpointError(
-            f"the checkpoint {path} has the relative residual {before:.6g}, but its iterate gives "
-            f"{residual:.6g} on this problem; the operator has changed"
-        )
-    is_same = float(state.loss) * problem.unit * problem.unit == records[-1].loss
-    is_moved = bool(arrays["is_moved"]) or not (is_same and np.array_equal(sums, arrays["sums"]))
-    best = Tucker.from_arrays(_unprefixed("best.", arrays))
-    return RunSoFar(state, records, best, int(arrays["best_index"]), is_moved)
+        best = Tucker.from_arrays(take_prefix("best.", arrays))
+        return RunSoFar(state, records, best, int(arrays["best_index"]), is_moved)
 
 
 def _load_checkpoint(path: Any) -> dict[str, Array]:
     if not Path(path).exists():
-        raise CheckpointError(f"the checkpoint {path} does not exist; start without resume")
+        raise CheckpointError(
+            f"the checkpoint {path} does not exist; leave resume out, or give the path of one"
+        )
     try:
         return load_arrays(path, "checkpoint")
     except InputError as error:
         raise CheckpointError(str(error)) from error
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _unprefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from tensormend.core.algebra import Array, norm
 from tensormend.core.storage import check_folder
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator
-from tensormend.recovery.checkpoint import MOVED, Checkpoint, RunSoFar, load_run, save_run
+from tensormend.recovery.checkpoint import MOVED, Checkpoint, RunFile, RunSoFar
 from tensormend.recovery.contract import Solver, State
+from tensormend.recovery.limits import computing, outside
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.result import History, IterationRecord, Result, Status
+from tensormend.recovery.result import MESSAGES, History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["Callback", "Init", "Iteration", "solve"]
+__all__ = ["Callback", "Init", "Inside", "Iteration", "solve"]
 
 FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
 
@@ -47,38 +43,15 @@ Callback = Callable[[Iteration], bool | None]
 """Called after every iteration; a true return value ends the run."""
 
 
-class _BlasLimit:
-    """One thread for BLAS while any run is on; runs in several threads share the setting."""
+@dataclass(frozen=True)
+class Inside:
+    """A callback of this package, which is called with BLAS and warnings as the solver has them."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_runs = 0
-        self._limits: Any = None
-        self._found: tuple[int, ThreadpoolController] | None = None
+    function: Callback
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._n_runs == 0:
-                self._limits = self._libraries().limit(limits=1, user_api="blas")
-            self._n_runs += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._n_runs -= 1
-                if self._n_runs == 0:
-                    self._limits.restore_original_limits()
-
-    def _libraries(self) -> ThreadpoolController:
-        """Look for the BLAS libraries anew only where more of Python has been imported."""
-        n_modules = len(sys.modules)
-        if self._found is None or self._found[0] != n_modules:
-            self._found = n_modules, ThreadpoolController()
-        return self._found[1]
-
-
-_one_blas_thread = _BlasLimit()
+    def __call__(self, now: Iteration) -> bool | None:
+        """Call the function."""
+        return self.function(now)
 
 
 @dataclass(frozen=True)
@@ -109,12 +82,14 @@ class _Monitor:
         self, state: State, previous: Tucker | None, last: IterationRecord | None, seconds: float
     ) -> IterationRecord:
         unit = self.problem.unit
+        is_exploring = bool(getattr(state, "is_exploring", False))
         misfit = unit * float(np.sqrt(2 * state.loss))
         residual = misfit / self.problem.y_norm
         change = validation_error = error = np.nan
         if np.isfinite(residual):
             if (
                 last is not None
+                and not is_exploring
                 and previous is not None
                 and self.wants_change(residual, last.residual)
             ):
@@ -128,7 +103,7 @@ class _Monitor:
                 error = x.distance(self.truth) / self.truth_size
         loss = float(state.loss) * unit * unit
         return IterationRecord(
-            seconds, loss, residual, state.step_size, change, validation_error, error
+            seconds, loss, residual, state.step_size, change, validation_error, error, is_exploring
         )
 
 
@@ -145,24 +120,44 @@ def solve(
     resume: bool = False,
     spent: float = 0.0,
 ) -> Result:
-    """Run a solver on a problem until a rule says stop.
+    """Run a solver on a problem until a criterion ends it.
 
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    solver : Solver
+        How to solve it.
+    x0 : Tucker or callable, optional
+        Initial point, or a function that makes one from the problem; by default the solver's own.
+    stop : StoppingCriteria, optional
+        When to stop.
+    truth : Tucker or array, optional
+        The true tensor, for the error in the history and ``truth_tol``.
+    validation_data : tuple of Operator and array, optional
+        An operator and measurements that the solver does not see.
+    callback : callable, optional
+        Called with an `Iteration` after every iteration; ends the run by returning true.
+    checkpoint : Checkpoint, optional
+        Saves the run now and then, and at its end; a save that fails is a warning.
+    resume : bool, default=False
+        Continue from the checkpoint, if its file exists.
+    spent : float, default=0.0
+        Seconds already spent on preparing the problem.
+
+    Returns
+    -------
+    Result
+
+    Notes
+    -----
     The solver works on ``y`` divided by a power of two near its largest value, so that squares of
     very large or very small data neither overflow nor vanish; what is reported is in the units
     of the data.
 
-    Parameters
-    ----------
-    problem, solver : what to solve and how
-    x0 : where to start: a tensor, a function that makes one from the problem, or ``None`` for the
-        solver's own spectral start
-    stop : the rules; the defaults of `StoppingCriteria` if not given
-    truth : the true tensor, for the error column and ``truth_tol``
-    validation_data : an operator and measurements that the solver does not see
-    callback : called with an `Iteration` after every iteration, ends the run by returning true
-    checkpoint : save the run now and then, and at its end; a save that fails is a warning
-    resume : continue from the checkpoint, if its file exists
-    spent : seconds already spent on preparing the problem
+    While the solver computes, BLAS is held to one thread, in the whole process, and NumPy does not
+    warn of overflow. This does not extend to the callback: it finds the number of BLAS threads
+    and the settings of ``numpy.errstate`` of the caller.
     """
     stop = StoppingCriteria() if stop is None else stop
     if stop.truth_tol is not None and truth is None:
@@ -171,39 +166,39 @@ def solve(
         check_folder(checkpoint.path)
     elif resume:
         raise InputError("resume needs a checkpoint to continue from; give checkpoint= as well")
+    if callback is not None and not isinstance(callback, Inside):
+        callback = outside(callback)
     monitor = _Monitor(problem, truth, validation_data, stop)
     inside = problem.in_units()
-    saved = time.perf_counter()
-    wall = saved - spent
-    # The loop looks for non-finite numbers itself. BLAS threads beside those of the kernels make
-    # small problems slower, and beside other work on the machine any problem by far, so BLAS keeps
-    # to one until the run ends.
-    quiet = np.errstate(over="ignore", invalid="ignore")
-    with quiet, _one_blas_thread():
-        if checkpoint is None or not (resume and Path(checkpoint.path).exists()):
+    file = None if checkpoint is None else RunFile(checkpoint, problem, solver)
+    wall = time.perf_counter() - spent
+    with computing():
+        if file is None or not (resume and file.exists()):
             run, ending = _begin(problem, inside, solver, x0, monitor, spent)
         else:
-            run, ending = load_run(checkpoint.path, problem, inside, solver), None
+            run, ending = file.load(inside), None
             wall -= run.records[-1].seconds
         ending = ending or stop.check(run.records, time.perf_counter() - wall) or _finished(run)
         while ending is None:
-            n_iter = len(run.records)
             ending = _advance(run, inside, solver, monitor)
             if ending is None:
-                if callback is not None:
-                    x = monitor.in_data_units(run.state.x)
-                    if callback(Iteration(n_iter, x, run.records[-1])):
-                        ending = Status.STOPPED, f"in iteration {n_iter}"
-                ending = stop.check(run.records, time.perf_counter() - wall) or ending
+                asked = _call(callback, run, monitor)
+                ending = stop.check(run.records, time.perf_counter() - wall) or asked
                 ending = ending or _finished(run)
-            if checkpoint is not None and ending is None and n_iter % checkpoint.every == 0:
-                now = time.perf_counter()
-                if now - saved >= checkpoint.seconds:
-                    save_run(checkpoint, run, problem, solver)
-                    saved = now
-        if checkpoint is not None and ending[0] is not Status.DIVERGED:
-            save_run(checkpoint, run, problem, solver)
+            if file is not None and ending is None:
+                file.save_now_and_then(run)
+        if file is not None and ending[0] is not Status.DIVERGED:
+            file.save(run)
     return _conclude(run, monitor, *ending, method=solver.name)
+
+
+def _call(callback: Callback | None, run: RunSoFar, monitor: _Monitor) -> tuple[Status, str] | None:
+    n_iter = len(run.records) - 1
+    if callback is None or not callback(
+        Iteration(n_iter, monitor.in_data_units(run.state.x), run.records[-1])
+    ):
+        return None
+    return Status.STOPPED, f"in iteration {n_iter}"
 
 
 def _begin(
@@ -266,7 +261,7 @@ def _conclude(run: RunSoFar, monitor: _Monitor, status: Status, detail: str, met
     return Result(
         x=monitor.in_data_units(run.state.x if keep_last else run.best),
         status=status,
-        message=f"{status.value} ({detail[0].upper()}{detail[1:]}.)",
+        message=f"{MESSAGES[status]} ({detail[0].upper()}{detail[1:]}.)",
         n_iter=len(run.records) - 1,
         seconds=run.records[-1].seconds,
         loss=record.loss,

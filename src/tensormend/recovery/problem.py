@@ -111,6 +111,11 @@ class Problem:
         """Sizes of the modes of the tensor sought."""
         return self.operator.tensor_shape
 
+    @property
+    def n_measurements(self) -> int:
+        """Number of measurements."""
+        return self.operator.n_measurements
+
     @cached_property
     def y_norm(self) -> float:
         """Norm of the measurements, to which residuals are relative."""

@@ -11,27 +11,41 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 
-__all__ = ["History", "IterationRecord", "Result", "Status"]
+__all__ = ["MESSAGES", "History", "IterationRecord", "Result", "Status"]
 
 
 class Status(Enum):
-    """How a run ended; the value is a sentence for people."""
+    """How a run ended; `MESSAGES` has a sentence for each."""
 
-    CONVERGED = "A tolerance was reached."
-    FINISHED = "The method came to the end of its path."
-    ITERATION_LIMIT = (
+    CONVERGED = "converged"
+    FINISHED = "finished"
+    ITERATION_LIMIT = "iteration_limit"
+    TIME_LIMIT = "time_limit"
+    STALLED = "stalled"
+    DIVERGED = "diverged"
+    STOPPED = "stopped"
+
+
+MESSAGES = {
+    Status.CONVERGED: "A tolerance was reached.",
+    Status.FINISHED: "The method came to the end of its path.",
+    Status.ITERATION_LIMIT: (
         "The iteration limit was reached before a tolerance; allow more iterations, or resume."
-    )
-    TIME_LIMIT = "The time limit was reached before a tolerance; allow more time, or resume."
-    STALLED = (
+    ),
+    Status.TIME_LIMIT: (
+        "The time limit was reached before a tolerance; allow more time, or resume."
+    ),
+    Status.STALLED: (
         "The loss stopped falling before a tolerance was reached; expected with noisy or only "
-        "nearly low-rank data, else try more rank or another start."
-    )
-    DIVERGED = (
+        "nearly low-rank data, else try more rank or another initial point."
+    ),
+    Status.DIVERGED: (
         "The iteration left the finite or useful range; the best iterate so far is returned. "
         "Try the normalized step, a smaller constant step, or a lower rank."
-    )
-    STOPPED = "The callback asked to stop."
+    ),
+    Status.STOPPED: "The callback asked to stop.",
+}
+"""What to tell people about each status."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +54,25 @@ class IterationRecord:
 
     Attributes
     ----------
-    seconds : solver time since the start, diagnostics excluded
-    loss : ``||A(x) - y||^2 / 2``
-    residual : ``||A(x) - y|| / ||y||``
-    step_size : the step that led here; NaN for the start
-    change : ``||x - previous|| / ||x||``; NaN for the start and, unless ``xtol`` was given,
-        while the residual still falls by a tenth or more
-    validation_error : relative residual on held-out measurements; NaN without any
-    error : ``||x - truth|| / ||truth||``; NaN without a truth
+    seconds : float
+        Solver time since the beginning, diagnostics excluded.
+    loss : float
+        ``||A(x) - y||^2 / 2``.
+    residual : float
+        ``||A(x) - y|| / ||y||``.
+    step_size : float
+        The step that led here; NaN for the initial point.
+    change : float
+        ``||x - previous|| / ||x||``; NaN for the initial point and, unless ``xtol`` was given,
+        while the residual still falls by a tenth or more.
+    validation_error : float
+        Relative residual on validation data; NaN without any.
+    error : float
+        ``||x - truth|| / ||truth||``; NaN without a truth.
+    exploring : bool
+        Whether the iteration was one of a search elsewhere (``"auto"`` looks for a new initial
+        point in a space of larger ranks): ``x`` is then the best point so far, and only limits
+        of iterations and time end the run.
     """
 
     seconds: float
@@ -57,6 +82,7 @@ class IterationRecord:
     change: float = np.nan
     validation_error: float = np.nan
     error: float = np.nan
+    exploring: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,17 +126,26 @@ class Result:
 
     Attributes
     ----------
-    x : the recovered tensor, a `Tucker` with ``core`` and ``factors``: the last iterate of a run
-        that converged, finished or was stopped by its callback, else the one of least loss
-    status : how the run ended
-    message : what happened, in a sentence
-    n_iter : number of iterations
-    seconds : solver time, initialization included
-    loss : ``||A(x) - y||^2 / 2`` of ``x``
-    history : one record per iteration and one for the start
-    method : name of the solver
-    notes : what there is to say about the run: ``"auto"`` tells what it chose and why; a run that
-        was resumed elsewhere, that it was
+    x : Tucker
+        The recovered tensor, with ``core`` and ``factors``: the last iterate of a run that
+        converged, finished or was stopped by its callback, else the one of least loss.
+    status : Status
+        How the run ended.
+    message : str
+        What happened, in a sentence.
+    n_iter : int
+        Number of iterations.
+    seconds : float
+        Solver time, initialization included.
+    loss : float
+        ``||A(x) - y||^2 / 2`` of ``x``.
+    history : History
+        One record per iteration, and one for the initial point.
+    method : str
+        Name of the solver.
+    notes : tuple of str
+        Remarks on the run: what ``"auto"`` chose and why; that a run was resumed on another
+        machine.
     """
 
     x: Tucker
@@ -125,7 +160,10 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether a tolerance or the end of the method's path was reached."""
+        """Whether a stopping criterion was met: residual, relative change, or end of the path.
+
+        It does not say that missing entries are accurate.
+        """
         return self.status in (Status.CONVERGED, Status.FINISHED)
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from tensormend.errors import InputError
 
 ROUNDING = 100  # a projection below this many eps of what was projected is rounding
 
-__all__ = ["ConstantStep", "NormalizedStep", "StepRule", "as_step", "exact_step", "rounding_level"]
+__all__ = [
+    "ConstantStep",
+    "NormalizedStep",
+    "StepRule",
+    "as_step",
+    "backtrack",
+    "exact_step",
+    "rounding_level",
+]
 
 
 class StepRule(Protocol):
@@ -68,6 +76,47 @@ def exact_step(slope: float, energy: float, noise: float) -> float:
     is returned.
     """
     return slope / energy if energy > 0 and slope > noise**2 else 1.0
+
+
+class Evaluated(Protocol):
+    """A point whose loss is known."""
+
+    @property
+    def loss(self) -> float:
+        """Its loss."""
+
+
+E = TypeVar("E", bound=Evaluated)
+
+
+def backtrack(
+    evaluate: Callable[[float], E], step: float, limit: float, *, max_trials: int, factor: float
+) -> E:
+    """Shorten a step until the loss does not exceed a limit.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Returns the point at a step size.
+    step : float
+        First step size.
+    limit : float
+        Largest loss allowed; NaN, which the loop looks for itself, passes.
+    max_trials : int
+        Number of step sizes tried.
+    factor : float
+        What the step is divided by each time.
+
+    Returns
+    -------
+    The first point whose loss is allowed, or the last one tried.
+    """
+    for _ in range(max_trials):
+        point = evaluate(step)
+        if not point.loss > limit:
+            break
+        step /= factor
+    return point
 
 
 def rounding_level(gradient_norm: float, dtype: Any) -> float:

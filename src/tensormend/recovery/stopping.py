@@ -30,11 +30,11 @@ class StoppingCriteria:
         True relative error to reach (the paper's ``err``), where a truth is given.
     min_delta : float, default=1e-6
         A run has stalled if the best loss fell by less than this fraction over the last
-        `patience` iterations.
+        `patience` iterations, those of a search elsewhere (see `IterationRecord`) not counted.
     patience : int, default=50
         See `min_delta`.
     max_iter : int, default=500
-        Maximum number of iterations.
+        Maximum number of iterations, whatever they are for.
     time_limit : float, optional
         Maximum wall-clock time in seconds.
     """
@@ -71,11 +71,14 @@ class StoppingCriteria:
     ) -> tuple[Status, str] | None:
         """Return how the run ends after these records, or ``None`` to go on."""
         record, n_iter = records[-1], len(records) - 1
-        after = f"after {n_iter} iteration{'s' if n_iter != 1 else ''}"
+        after = _after(n_iter)
         if not np.isfinite(record.residual):
             return Status.DIVERGED, f"the relative residual became {record.residual} {after}"
         if record.residual > DIVERGED_RESIDUAL * max(1.0, records[0].residual):
             return Status.DIVERGED, f"the relative residual grew to {record.residual:.2g} {after}"
+        if record.exploring:
+            return self._check_limits(record, n_iter, wall_seconds)
+        plain = [other for other in records if not other.exploring]
         if record.residual <= self.tol:
             reached = f"relative residual {record.residual:.2g} is at most {self.tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
@@ -84,16 +87,22 @@ class StoppingCriteria:
             return Status.CONVERGED, f"{reached} {after}"
         # a short step moves little wherever it is, so it must move less to count as arrived
         allowed = self.change * min(1.0, record.step_size)
-        is_best = record.residual <= (1 + 1e-6) * min(r.residual for r in records)
+        is_best = record.residual <= (1 + 1e-6) * min(other.residual for other in plain)
         if record.change <= allowed and allowed > 0 and is_best:
             reached = f"relative change {record.change:.2g} is at most {allowed:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        if self._is_stalled(records):
+        if self._is_stalled(plain):
             return Status.STALLED, f"the loss stayed at {record.loss:.4g} {after}"
+        return self._check_limits(record, n_iter, wall_seconds)
+
+    def _check_limits(
+        self, record: IterationRecord, n_iter: int, wall_seconds: float
+    ) -> tuple[Status, str] | None:
+        reached = f"relative residual {record.residual:.2g} {_after(n_iter)}"
         if n_iter >= self.max_iter:
-            return Status.ITERATION_LIMIT, f"relative residual {record.residual:.2g} {after}"
+            return Status.ITERATION_LIMIT, reached
         if self.time_limit is not None and wall_seconds >= self.time_limit:
-            return Status.TIME_LIMIT, f"relative residual {record.residual:.2g} {after}"
+            return Status.TIME_LIMIT, reached
         return None
 
     def _is_stalled(self, records: Sequence[IterationRecord]) -> bool:
@@ -102,3 +111,7 @@ class StoppingCriteria:
         recent = min(record.residual for record in records[-self.patience :])
         before = min(record.residual for record in records[: -self.patience])
         return recent**2 > (1 - self.min_delta) * before**2
+
+
+def _after(n_iter: int) -> str:
+    return f"after {n_iter} iteration{'s' if n_iter != 1 else ''}"

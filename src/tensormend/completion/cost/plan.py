@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,20 +22,17 @@ from tensormend.core.fibres import (
     Fibres,
     choose_modes,
 )
-from tensormend.core.truncate import FULL_BASIS, as_order
+from tensormend.core.truncate import FULL_BASIS
 from tensormend.core.tucker import degrees_of_freedom
+from tensormend.recovery.contract import IterationCost, Ordered, cost_of
 from tensormend.recovery.init import MANY_SAMPLES
-from tensormend.recovery.solvers.auto import EXTRA_RANKS, FEW_SAMPLES
-from tensormend.recovery.solvers.smqrgd import choose_tangent_mode
+from tensormend.recovery.registry import make_solver
 
 __all__ = ["Plan", "measure_speed"]
 
 # Bytes of an entry: its coordinate in a mode, its place in an order. Bytes of a node: its
 # coordinate and where its children begin; and while it is found, lists that grow and are copied.
 COLUMN, PLACE, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
-FACTOR_COPIES = 13  # iterate, gradient, directions and the panels of a retraction, at a time
-# panels that have one row for every fibre of the whole tensor
-PANELS = {"sm-qrgd": 8, "sempiht": 4}
 MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL = 64, 16384, 2**28  # how the kernels cut a pass
 
 # time in the nanoseconds of the model in `fibres`, scaled to the machine by `measure_speed`
@@ -63,28 +61,33 @@ class Plan:
     method: str = "auto"
 
     @functools.cached_property
+    def solver(self) -> Any:
+        """The method with its default settings."""
+        return make_solver(self.method)
+
+    @functools.cached_property
+    def cost(self) -> IterationCost:
+        """What an iteration of the method holds."""
+        return cost_of(self.solver, self)
+
+    @property
+    def n_measurements(self) -> int:
+        """Number of entries, by the name that solvers know."""
+        return self.size
+
+    @functools.cached_property
     def modes(self) -> tuple[int, ...]:
         """Tree order of the entries, as the method will choose it."""
         stored = range(len(self.shape))
-        if self.method not in PANELS:
+        if not isinstance(self.solver, Ordered):
             return choose_modes(self.shape, self.rank, self.size, stored)
-        if self.method == "sempiht":
-            lead = as_order(None, self.rank)[0]
-        else:
-            lead = choose_tangent_mode(self.shape, self.rank, self.size)
-        return (*(k for k in stored if k != lead), lead)
+        leaf = self.solver.modes(self)[0]
+        return (*(k for k in stored if k != leaf), leaf)
 
     @functools.cached_property
     def samples(self) -> float:
         """Entries per degree of freedom."""
         return self.size / degrees_of_freedom(self.shape, self.rank)
-
-    @functools.cached_property
-    def widest(self) -> tuple[int, ...]:
-        """Ranks of the restarts of ``"auto"``, where there may be any."""
-        may_restart = self.method == "auto" and 1 <= self.samples <= FEW_SAMPLES
-        extra = max(EXTRA_RANKS) if may_restart else 0
-        return tuple(min(n, r + extra) for n, r in zip(self.shape, self.rank, strict=True))
 
     def nodes(self, modes: Sequence[int]) -> list[float]:
         """Nodes of every level of the tree, as many as random places have."""
@@ -128,15 +131,14 @@ class Plan:
                 held += self.tree(modes) + values
             yield "while the start is computed", held + self.block_iteration + self.factors(1)
             held -= len(others) * values
-        if self.method in ("sempiht", "tiht"):
-            held += 2 * values  # residual and step
-        core = 4 * self.width * math.prod(2 * r for r in self.widest)
-        factors = self.factors(FACTOR_COPIES) + PANELS.get(self.method, 0) * self.panel
+        held += self.cost.n_residuals * values
+        core = 4 * self.width * math.prod(2 * r for r in self.cost.rank)
+        factors = self.factors(self.cost.n_factor_sets) + self.cost.n_panels * self.panel
         yield "during the iteration", held + factors + core + self.partial_sums
 
     def factors(self, copies: int) -> float:
         """Bytes of so many sets of factors."""
-        sizes = zip(self.shape, self.widest, strict=True)
+        sizes = zip(self.shape, self.cost.rank, strict=True)
         return copies * self.width * sum(n * r for n, r in sizes)
 
     @property
@@ -148,7 +150,7 @@ class Plan:
     @property
     def is_sequential(self) -> bool:
         """Whether the entries are needed in one order only; otherwise along every mode."""
-        if self.method == "tiht":
+        if self.cost.needs_every_mode:
             return False
         is_small = self.panel <= min(DEFAULT_MEMORY_LIMIT / 8, 4 * self.width * self.size)
         return is_small and self.samples >= MANY_SAMPLES
@@ -157,7 +159,7 @@ class Plan:
     def block_iteration(self) -> float:
         """Bytes of the bases that the start finds eigenvectors in, and of a pass over them."""
         most = 0.0
-        for n, r in zip(self.shape, self.widest, strict=True):
+        for n, r in zip(self.shape, self.cost.rank, strict=True):
             block = min(n, r + max(3, r // 2))
             limit = n if n <= FULL_BASIS else min(n, 4 * block)
             bases = self.width * n * (3 * limit + 4 * block)
@@ -167,8 +169,8 @@ class Plan:
     @property
     def partial_sums(self) -> float:
         """Bytes of the sums of a pull-back."""
-        below = sum(self.shape[k] * self.widest[k] for k in self.modes[1:])
-        return self.chunk_sums(below + math.prod(self.widest))
+        below = sum(self.shape[k] * self.cost.rank[k] for k in self.modes[1:])
+        return self.chunk_sums(below + math.prod(self.cost.rank))
 
     def chunk_sums(self, n_partial: int) -> float:
         """Bytes of the sums that the chunks of a pass keep for themselves."""

@@ -25,7 +25,7 @@ from tensormend.errors import InputError
 from tensormend.recovery.init import corrected_init
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.solvers import RGN
+from tensormend.recovery.registry import make_solver
 from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["best_rank", "may_be_exact"]
@@ -69,7 +69,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
         arrays = part.outcome()
         if arrays is None:
             callback = search.looks_on("rank", note)
-            x = solve(wide, RGN(target=1e-10), start, stop=stop, callback=callback).x
+            x = solve(wide, make_solver("rgn", target=1e-10), start, stop=stop, callback=callback).x
             if not search.is_late:
                 part.finish(x.as_arrays())
         else:

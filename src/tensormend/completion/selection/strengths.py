@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from tensormend.completion.validation import Fold
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import DenseSampling
-from tensormend.recovery.loop import Iteration, solve
-from tensormend.recovery.solvers import Shrink
+from tensormend.recovery.loop import Inside, Iteration, solve
+from tensormend.recovery.registry import make_solver
 from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["LAST", "PLAIN", "best_strength", "tune_balance"]
@@ -37,7 +38,7 @@ BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength mus
 BALANCE_ROUNDS = 4
 TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
 
-PLAIN = Shrink(iterations_per_strength=3, cg_steps=0, momentum=0.8)
+PLAIN = make_solver("shrink", iterations_per_strength=3, cg_steps=0, momentum=0.8)
 """Shrinkage by momentum alone, which is the fastest way down a path."""
 
 
@@ -138,9 +139,7 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     return Found(trial, everything, squares, tuple(xs))
 
 
-def _refit(
-    search: Search, part: Part, setup: SetUp, solver: Shrink, x: Tucker, note: str
-) -> Tucker:
+def _refit(search: Search, part: Part, setup: SetUp, solver: Any, x: Tucker, note: str) -> Tucker:
     """Go on from a fit for a few iterations."""
     if setup.problem is None:
         return x
@@ -217,7 +216,7 @@ def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp
     return search.set_ups[key]
 
 
-def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver: Shrink) -> _Run:
+def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver: Any) -> _Run:
     """Come down the path of strengths in one fold, and look at the held-out entries on the way."""
     fold, place = search.folds[number], f"fold {number + 1} of {len(search.folds)}"
     setup = _set_up(search, fold, center)
@@ -263,7 +262,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             setup.problem,
             solver,
             stop=stop,
-            callback=look,
+            callback=Inside(look),
             checkpoint=checkpoint,
             resume=part.can_resume,
         )

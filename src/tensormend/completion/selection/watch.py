@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tensormend.recovery.limits import outside
 from tensormend.recovery.result import IterationRecord
 
 __all__ = ["CompletionProgress", "Trial", "Watch"]
@@ -117,6 +118,9 @@ class Watch:
     started: float = field(default_factory=time.perf_counter)
     is_stopped: bool = False
     last: CompletionProgress | None = None
+
+    def __post_init__(self) -> None:
+        self.callbacks = tuple(outside(callback) for callback in self.callbacks)
 
     @property
     def seconds(self) -> float:

@@ -1,13 +1,33 @@
-"""The methods, one file each."""
+"""The methods, one file each; classes are imported on demand from the table of methods."""
 
-from tensormend.recovery.solvers.auto import Auto
-from tensormend.recovery.solvers.iht import TIHT, SeMPIHT
-from tensormend.recovery.solvers.rbb import RBB
-from tensormend.recovery.solvers.rcg import RCG
-from tensormend.recovery.solvers.rgd import RGD
-from tensormend.recovery.solvers.rgn import RGN
-from tensormend.recovery.solvers.scaledgd import ScaledGD
-from tensormend.recovery.solvers.shrink import Shrink
-from tensormend.recovery.solvers.smqrgd import SMQRGD
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["RBB", "RCG", "RGD", "RGN", "SMQRGD", "TIHT", "Auto", "ScaledGD", "SeMPIHT", "Shrink"]
+from tensormend.recovery.registry import METHODS
+
+if TYPE_CHECKING:
+    from tensormend.recovery.solvers.auto import Auto as Auto
+    from tensormend.recovery.solvers.iht import TIHT as TIHT
+    from tensormend.recovery.solvers.iht import SeMPIHT as SeMPIHT
+    from tensormend.recovery.solvers.rbb import RBB as RBB
+    from tensormend.recovery.solvers.rcg import RCG as RCG
+    from tensormend.recovery.solvers.rgd import RGD as RGD
+    from tensormend.recovery.solvers.rgn import RGN as RGN
+    from tensormend.recovery.solvers.scaledgd import ScaledGD as ScaledGD
+    from tensormend.recovery.solvers.shrink import Shrink as Shrink
+    from tensormend.recovery.solvers.smqrgd import SMQRGD as SMQRGD
+
+_METHODS = {method.class_name: method for method in METHODS.values()}
+
+__all__ = sorted(_METHODS)
+
+if not TYPE_CHECKING:  # type checkers know the names, and would accept any with this
+
+    def __getattr__(name: str) -> Any:
+        if name not in _METHODS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = _METHODS[name].load()
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

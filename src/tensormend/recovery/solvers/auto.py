@@ -11,12 +11,21 @@ import numpy as np
 from tensormend.core.algebra import Array, cap_rank
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker, degrees_of_freedom
-from tensormend.recovery.contract import Solver, State
+from tensormend.recovery.arrays import add_prefix, take_prefix
+from tensormend.recovery.contract import (
+    IterationCost,
+    Sizes,
+    Solver,
+    Targeted,
+    Traits,
+    cost_of,
+)
 from tensormend.recovery.init import corrected_init
 from tensormend.recovery.problem import Problem
 
 __all__ = ["Auto", "AutoState"]
 
+NEWTON, GRADIENTS, WIDE = range(3)  # stages
 MANY_SAMPLES = 1000  # per degree of freedom: beyond, every iteration gains so much that RCG is best
 FEW_SAMPLES = 100  # per degree of freedom: below, a start may lead astray
 ASTRAY = 0.1  # relative residual above which a run that got stuck is not believed
@@ -30,28 +39,40 @@ BETTER = 0.9  # share of the best loss that a restart must get below to be worth
 
 @dataclass(frozen=True, eq=False)
 class AutoState:
-    """The state of the method at work, the best point so far, and what has happened."""
+    """The state of the method at work, the best point so far, and what has happened.
+
+    ``stage`` tells the method at work: 0 Gauss-Newton, 1 conjugate gradients, 2 conjugate
+    gradients in the space of larger ranks, of which ``n_wide`` iterations are done. In that stage
+    ``inner`` is a state of the problem with these ranks, and the iterate shown is the best point
+    of the rank asked for.
+    """
 
     inner: Any
     stage: int
     n_slow: int
     n_steps: int
     n_restarts: int
+    n_wide: int
     best: Tucker
     best_loss: float
     goal: float
     notes: tuple[str, ...]
 
     @property
+    def is_exploring(self) -> bool:
+        """Whether the search in the space of larger ranks is at work."""
+        return self.stage == WIDE
+
+    @property
     def x(self) -> Tucker:
-        """The iterate."""
-        x: Tucker = self.inner.x
+        """The iterate, or the best point while a larger space is searched."""
+        x: Tucker = self.best if self.is_exploring else self.inner.x
         return x
 
     @property
     def loss(self) -> float:
         """Its loss."""
-        return float(self.inner.loss)
+        return self.best_loss if self.is_exploring else float(self.inner.loss)
 
     @property
     def step_size(self) -> float:
@@ -72,7 +93,8 @@ class Auto:
     3. A stuck run with a residual above 0.1 and ``q`` between 1 and 100 has been led astray by its
        start. Conjugate gradients then look in a larger space, two ranks more in every mode, whose
        landscape has fewer traps; the answer, cut to the rank, is the new start. If that was
-       better but is stuck too, once more with three ranks.
+       better but is stuck too, once more with three ranks. These iterations, at most 30 each
+       time, count like all others; meanwhile the iterate shown is the best point so far.
     4. Any other stuck run goes on from its best point with the other method, once.
 
     What happened is told in the notes of the result.
@@ -83,8 +105,29 @@ class Auto:
     """
 
     name: ClassVar[str] = "auto"
+    traits: ClassVar[Traits] = Traits(default_init="corrected")
     newton: Solver[Any]
     gradients: Solver[Any]
+
+    def with_target(self, target: float) -> Auto:
+        """Return the solver whose methods know the relative residual to reach."""
+        parts = (self.newton, self.gradients)
+        newton, gradients = (p.with_target(target) if isinstance(p, Targeted) else p for p in parts)
+        return Auto(newton, gradients)
+
+    def cost(self, sizes: Sizes) -> IterationCost:
+        """Return the larger of the costs of both methods, in the widest space."""
+        wide = sizes.rank
+        if 1 <= _samples(sizes) <= FEW_SAMPLES:
+            wide = _wider(sizes, max(EXTRA_RANKS))
+        costs = [cost_of(part, sizes) for part in (self.newton, self.gradients)]
+        return IterationCost(
+            wide,
+            n_factor_sets=max(cost.n_factor_sets for cost in costs),
+            n_panels=max(cost.n_panels for cost in costs),
+            n_residuals=max(cost.n_residuals for cost in costs),
+            needs_every_mode=any(cost.needs_every_mode for cost in costs),
+        )
 
     def init(self, problem: Problem, x0: Tucker | None) -> AutoState:
         """Start at ``x0`` or at the corrected start."""
@@ -93,10 +136,12 @@ class Auto:
         solver = self._solver(stage)
         inner = solver.init(problem, corrected_init(problem) if x0 is None else x0)
         note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
-        return AutoState(inner, stage, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
+        return AutoState(inner, stage, 0, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Take one step of the method at work, or leave it where it is stuck."""
+        if state.is_exploring:
+            return self._explore(problem, state)
         inner = self._solver(state.stage).step(problem, state.inner)
         loss = float(inner.loss)
         is_slow = not loss < SLOW * state.loss
@@ -115,32 +160,46 @@ class Auto:
         can_restart = 1 <= _samples(problem) <= FEW_SAMPLES
         may_restart = can_restart and new.n_restarts < len(EXTRA_RANKS)
         if is_astray and may_restart and new.best_loss < BETTER * new.goal:
-            return self._restart(problem, new)
+            return self._widen(problem, new)
         return new if new.n_restarts == SWITCHED else self._switch(problem, new)
 
     def _solver(self, stage: int) -> Solver[Any]:
-        return self.gradients if stage else self.newton
+        return self.newton if stage == NEWTON else self.gradients
 
-    def _restart(self, problem: Problem, state: AutoState) -> AutoState:
-        """Look for a start in a space of larger ranks."""
-        extra = EXTRA_RANKS[state.n_restarts]
-        x = _search_wider(problem, self.gradients, extra)
-        inner = self.newton.init(problem, x)
+    def _widen(self, problem: Problem, state: AutoState) -> AutoState:
+        """Leave a run that was led astray, for the corrected initial point of larger ranks."""
+        wide = self._problem(problem, WIDE, state.n_restarts)
+        inner = self.gradients.init(wide, corrected_init(wide))
+        return replace(state, inner=inner, stage=WIDE, n_wide=0)
+
+    def _explore(self, problem: Problem, state: AutoState) -> AutoState:
+        """Take one step in the larger space; after the last one, restart from its truncation."""
+        wide = self._problem(problem, WIDE, state.n_restarts)
+        inner = self.gradients.step(wide, state.inner)
+        new = replace(state, inner=inner, n_wide=state.n_wide + 1)
+        if new.n_wide < WIDE_ITERATIONS and _residual(wide, inner.loss) > WIDE_RESIDUAL:
+            return new
         note = (
             f"stuck at relative residual {_residual(problem, state.best_loss):.2g} after "
             f"{state.n_steps} iterations: restarted with {self.newton.name} from a fit with "
-            f"{extra} more ranks in every mode"
+            f"{EXTRA_RANKS[state.n_restarts]} more ranks in every mode"
         )
         return replace(
-            state,
-            inner=inner,
-            stage=0,
+            new,
+            inner=self.newton.init(problem, thosvd(inner.x, problem.rank)),
+            stage=NEWTON,
             n_slow=0,
             n_steps=0,
             n_restarts=state.n_restarts + 1,
             goal=state.best_loss,
             notes=(*state.notes, note),
         )
+
+    def _problem(self, problem: Problem, stage: int, n_restarts: int) -> Problem:
+        """Return the problem of a stage."""
+        if stage != WIDE:
+            return problem
+        return problem.with_rank(_wider(problem, EXTRA_RANKS[n_restarts]))
 
     def _switch(self, problem: Problem, state: AutoState) -> AutoState:
         """Go on from the best point with the other method; a second time does nothing."""
@@ -162,43 +221,43 @@ class Auto:
     def save(self, state: AutoState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
         inner = self._solver(state.stage).save(state.inner)
-        counts = (state.stage, state.n_slow, state.n_steps, state.n_restarts)
+        counts = (state.stage, state.n_slow, state.n_steps, state.n_restarts, state.n_wide)
         return {
             "counts": np.array(counts),
             "losses": np.array((state.best_loss, state.goal)),
             "notes": np.frombuffer("\n".join(state.notes).encode(), dtype=np.uint8),
-            **{f"best.{name}": array for name, array in state.best.as_arrays().items()},
-            **{f"inner.{name}": array for name, array in inner.items()},
+            **add_prefix("best.", state.best.as_arrays()),
+            **add_prefix("inner.", inner),
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> AutoState:
         """Return the state that `save` was given."""
-        stage, n_slow, n_steps, n_restarts = (int(count) for count in arrays["counts"])
-        inner = self._solver(stage).load(problem, _part("inner.", arrays))
-        best = Tucker.from_arrays(_part("best.", arrays))
+        stage, n_slow, n_steps, n_restarts, n_wide = (int(count) for count in arrays["counts"])
+        own = self._problem(problem, stage, n_restarts)
         best_loss, goal = (float(loss) for loss in arrays["losses"])
-        notes = tuple(arrays["notes"].tobytes().decode().split("\n"))
-        return AutoState(inner, stage, n_slow, n_steps, n_restarts, best, best_loss, goal, notes)
+        return AutoState(
+            self._solver(stage).load(own, take_prefix("inner.", arrays)),
+            stage,
+            n_slow,
+            n_steps,
+            n_restarts,
+            n_wide,
+            Tucker.from_arrays(take_prefix("best.", arrays)),
+            best_loss,
+            goal,
+            tuple(arrays["notes"].tobytes().decode().split("\n")),
+        )
 
 
-def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+def _samples(sizes: Sizes) -> float:
+    """Measurements per degree of freedom."""
+    return sizes.n_measurements / degrees_of_freedom(sizes.shape, sizes.rank)
 
 
-def _samples(problem: Problem) -> float:
-    return problem.operator.n_measurements / degrees_of_freedom(problem.shape, problem.rank)
+def _wider(sizes: Sizes, extra: int) -> tuple[int, ...]:
+    """Ranks of the larger space."""
+    return cap_rank([r + extra for r in sizes.rank], sizes.shape)
 
 
 def _residual(problem: Problem, loss: float) -> float:
     return float(np.sqrt(2 * loss)) / problem.y_norm
-
-
-def _search_wider(problem: Problem, solver: Solver[Any], extra: int) -> Tucker:
-    """Fit with larger ranks from the corrected start, and cut the fit to the ranks asked for."""
-    wide = problem.with_rank(cap_rank([r + extra for r in problem.rank], problem.shape))
-    state: State = solver.init(wide, corrected_init(wide))
-    for _ in range(WIDE_ITERATIONS):
-        state = solver.step(wide, state)
-        if not _residual(wide, state.loss) > WIDE_RESIDUAL:
-            break
-    return thosvd(state.x, problem.rank)

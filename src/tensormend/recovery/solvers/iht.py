@@ -11,6 +11,8 @@ import numpy as np
 from tensormend.core.algebra import Array, squared_norm
 from tensormend.core.truncate import SparsePlusTucker, as_order, sthosvd, thosvd
 from tensormend.core.tucker import Tucker
+from tensormend.recovery.arrays import load_point, save_point
+from tensormend.recovery.contract import IterationCost, Sizes
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
@@ -47,14 +49,6 @@ def _shift(
     return alpha, problem.operator.shifted(state.x, alpha, state.residual)
 
 
-def _save(state: ThresholdingState) -> dict[str, Array]:
-    return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
-
-
-def _load(problem: Problem, arrays: Mapping[str, Array]) -> ThresholdingState:
-    return _evaluate(problem, Tucker.from_arrays(arrays), float(arrays["step_size"]))
-
-
 @dataclass(frozen=True)
 class TIHT:
     """Tensor iterative hard thresholding: ``x <- H_r(x + a A*(y - A(x)))``.
@@ -69,6 +63,10 @@ class TIHT:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
+    def cost(self, sizes: Sizes) -> IterationCost:
+        """Return what an iteration holds: residual and step, and the entries along every mode."""
+        return IterationCost(sizes.rank, n_residuals=2, needs_every_mode=True)
+
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
         return _evaluate(problem, problem.initial_point(x0), np.nan)
@@ -80,11 +78,11 @@ class TIHT:
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        return _save(state)
+        return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ThresholdingState:
         """Return the state that `save` was given."""
-        return _load(problem, arrays)
+        return _evaluate(problem, *load_point(arrays))
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,13 @@ class SeMPIHT:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
-    def modes(self, problem: Problem) -> tuple[int, ...]:
+    def modes(self, sizes: Sizes) -> tuple[int, ...]:
         """Return the processing order of the modes."""
-        return as_order(self.mode_order, problem.rank)
+        return as_order(self.mode_order, sizes.rank)
+
+    def cost(self, sizes: Sizes) -> IterationCost:
+        """Return what an iteration holds: residual and step, and the panels of ST-HOSVD."""
+        return IterationCost(sizes.rank, n_residuals=2, n_panels=4)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at the ST-HOSVD of ``A* y``."""
@@ -118,8 +120,8 @@ class SeMPIHT:
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        return _save(state)
+        return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ThresholdingState:
         """Return the state that `save` was given."""
-        return _load(problem, arrays)
+        return _evaluate(problem, *load_point(arrays))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
+from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.steps import exact_step, rounding_level
+from tensormend.recovery.steps import backtrack, exact_step, rounding_level
 
 __all__ = ["RBB", "RBBState"]
 
-MAX_CUTS = 6
+MAX_TRIALS = 7
 CUT = 4.0
 MEMORY = 10  # losses of which the largest is the limit: such steps need room to rise
 
@@ -56,32 +57,34 @@ class RBB:
 
     def step(self, problem: Problem, state: RBBState) -> RBBState:
         """Move along the gradient, retract, and read the next step off the change."""
-        alpha = state.next_step
-        for _ in range(MAX_CUTS + 1):
+
+        def evaluate(alpha: float) -> RBBState:
             x = state.tangent.retract(alpha)
             loss, _, tangent = problem.gradient(x)
-            if not loss > max(state.losses):
-                break
-            alpha /= CUT
-        moved = state.tangent.transport(x)
-        fall = moved.plus(tangent, -1.0)
+            return RBBState(x, loss, alpha, tangent, alpha, (*state.losses, loss)[-MEMORY:])
+
+        new = backtrack(
+            evaluate, state.next_step, max(state.losses), max_trials=MAX_TRIALS, factor=CUT
+        )
+        moved = state.tangent.transport(new.x)
+        fall = moved.plus(new.tangent, -1.0)
         curvature = moved.inner(fall)
-        next_step = alpha * moved.squared_norm() / curvature if curvature > 0 else alpha
-        losses = (*state.losses, loss)[-MEMORY:]
-        return RBBState(x, loss, alpha, tangent, next_step, losses)
+        if not curvature > 0:
+            return new
+        return replace(new, next_step=new.step_size * moved.squared_norm() / curvature)
 
     def save(self, state: RBBState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
         return {
-            "steps": np.array((state.step_size, state.next_step)),
+            "next_step": np.array(state.next_step),
             "losses": np.array(state.losses),
-            **state.x.as_arrays(),
+            **save_point(state),
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RBBState:
         """Return the state that `save` was given."""
-        x = Tucker.from_arrays(arrays)
+        x, step_size = load_point(arrays)
         loss, _, tangent = problem.gradient(x)
-        step_size, next_step = (float(step) for step in arrays["steps"])
+        next_step = float(arrays["next_step"])
         losses = tuple(float(past) for past in arrays["losses"])
         return RBBState(x, loss, step_size, tangent, next_step, losses)

@@ -11,12 +11,13 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
+from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.steps import exact_step, rounding_level
+from tensormend.recovery.steps import backtrack, exact_step, rounding_level
 
 __all__ = ["RCG", "RCGState"]
 
-MAX_HALVINGS = 6
+MAX_TRIALS = 7
 ENOUGH_DESCENT = 0.1  # cosine between direction and gradient below which the direction restarts
 
 
@@ -64,20 +65,15 @@ class RCG:
     def save(self, state: RCGState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
         direction = {f"direction_{k}": v for k, v in enumerate(state.direction.factors)}
-        return {
-            "step_size": np.array(state.step_size),
-            "direction_core": state.direction.core,
-            **direction,
-            **state.x.as_arrays(),
-        }
+        return {"direction_core": state.direction.core, **direction, **save_point(state)}
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RCGState:
         """Return the state that `save` was given."""
-        x = Tucker.from_arrays(arrays)
+        x, step_size = load_point(arrays)
         loss, gradient_norm, tangent = problem.gradient(x)
         factors = tuple(arrays[f"direction_{k}"] for k in range(x.ndim))
         direction = TuckerTangent(x, arrays["direction_core"], factors)
-        return RCGState(x, loss, float(arrays["step_size"]), tangent, direction, gradient_norm)
+        return RCGState(x, loss, step_size, tangent, direction, gradient_norm)
 
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
@@ -85,14 +81,13 @@ def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGS
     energy = problem.operator.tangent_energy(direction)
     noise = rounding_level(state.gradient_norm, problem.dtype)
     alpha = exact_step(state.tangent.inner(direction), energy, noise)
-    for _ in range(MAX_HALVINGS + 1):
+
+    def evaluate(alpha: float) -> RCGState:
         x = direction.retract(alpha)
         loss, gradient_norm, tangent = problem.gradient(x)
-        trial = RCGState(x, loss, alpha, tangent, tangent, gradient_norm)
-        if not loss > state.loss:
-            break
-        alpha /= 2
-    return trial
+        return RCGState(x, loss, alpha, tangent, tangent, gradient_norm)
+
+    return backtrack(evaluate, alpha, state.loss, max_trials=MAX_TRIALS, factor=2.0)
 
 
 def _turn(state: RCGState, x: Tucker, tangent: TuckerTangent) -> TuckerTangent:

@@ -11,6 +11,7 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
+from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
@@ -62,8 +63,8 @@ class RGD:
 
     def save(self, state: RGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
+        return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RGDState:
         """Return the state that `save` was given."""
-        return self._evaluate(problem, Tucker.from_arrays(arrays), float(arrays["step_size"]))
+        return self._evaluate(problem, *load_point(arrays))

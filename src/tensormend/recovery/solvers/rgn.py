@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,12 +14,13 @@ from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Pullback
+from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.steps import rounding_level
+from tensormend.recovery.steps import backtrack, rounding_level
 
 __all__ = ["RGN", "RGNState"]
 
-MAX_HALVINGS = 6
+MAX_TRIALS = 6
 FAR = 0.1  # relative residual
 NEAR = 0.8  # share of the target that a linear solve aims at, to hit it after retraction
 RESOLVED = 2.0**12  # roundings of a squared norm down to which subtractions from it can be trusted
@@ -68,6 +69,10 @@ class RGN:
         if not self.target >= 0:
             raise InputError(f"target must be 0 or more, got {self.target}")
 
+    def with_target(self, target: float) -> RGN:
+        """Return the solver for another target."""
+        return replace(self, target=target)
+
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
         """Start at ``x0`` or at ``H_r(A* y)``."""
         return self._evaluate(problem, problem.initial_point(x0), np.nan)
@@ -75,13 +80,13 @@ class RGN:
     def step(self, problem: Problem, state: RGNState) -> RGNState:
         """Solve on the tangent space, retract, and halve the step where the loss rose."""
         direction = self._solve(problem, state)
-        alpha = 1.0
-        for _ in range(MAX_HALVINGS):
-            new = self._evaluate(problem, direction.retract(alpha), alpha)
-            if not new.loss > state.loss:
-                break
-            alpha /= 2
-        return new
+        return backtrack(
+            lambda alpha: self._evaluate(problem, direction.retract(alpha), alpha),
+            1.0,
+            state.loss,
+            max_trials=MAX_TRIALS,
+            factor=2.0,
+        )
 
     def _solve(self, problem: Problem, state: RGNState) -> TuckerTangent:
         """Conjugate gradients for ``P A* A d = P(G)`` on the tangent space."""
@@ -119,8 +124,8 @@ class RGN:
 
     def save(self, state: RGNState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
+        return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RGNState:
         """Return the state that `save` was given."""
-        return self._evaluate(problem, Tucker.from_arrays(arrays), float(arrays["step_size"]))
+        return self._evaluate(problem, *load_point(arrays))

@@ -11,6 +11,7 @@ import numpy as np
 from tensormend.core.algebra import Array, mode_product
 from tensormend.core.manifold import TuckerTangent, core_inverses
 from tensormend.core.tucker import Tucker
+from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
@@ -78,8 +79,8 @@ class ScaledGD:
 
     def save(self, state: ScaledGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        return {"step_size": np.array(state.step_size), **state.x.as_arrays()}
+        return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ScaledGDState:
         """Return the state that `save` was given."""
-        return self._evaluate(problem, Tucker.from_arrays(arrays), float(arrays["step_size"]))
+        return self._evaluate(problem, *load_point(arrays))

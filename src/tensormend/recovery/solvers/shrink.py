@@ -14,9 +14,11 @@ from tensormend.core.shrinkage import FILTERS, Shrunk, shrink
 from tensormend.core.truncate import SparsePlusTucker
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
+from tensormend.recovery.arrays import add_prefix, take_prefix
+from tensormend.recovery.contract import Traits
 from tensormend.recovery.problem import Problem
 
-__all__ = ["Shrink", "ShrinkState", "effective_freedom"]
+__all__ = ["Shrink", "ShrinkState"]
 
 SOLVED = 1e-8  # relative residual at which there is nothing left to do
 
@@ -80,6 +82,7 @@ class Shrink:
     """
 
     name: ClassVar[str] = "shrink"
+    traits: ClassVar[Traits] = Traits(allows_underdetermined=True)
     strength: float = 3e-3
     filter: str = "ridge"
     initial_strength: float = 0.1
@@ -172,20 +175,18 @@ class Shrink:
     def save(self, state: ShrinkState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
         numbers = (state.step_size, state.strength, state.degrees_of_freedom)
-        previous = state.previous.as_arrays()
         return {
             "n_steps": np.array(state.n_steps),
             "numbers": np.array(numbers),
             **state.x.as_arrays(),
-            **{f"previous.{name}": array for name, array in previous.items()},
+            **add_prefix("previous.", state.previous.as_arrays()),
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ShrinkState:
         """Return the state that `save` was given."""
         step_size, strength, freedom = (float(number) for number in arrays["numbers"])
-        prefix = "previous."
-        named = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        x, previous = Tucker.from_arrays(arrays), Tucker.from_arrays(named)
+        x = Tucker.from_arrays(arrays)
+        previous = Tucker.from_arrays(take_prefix("previous.", arrays))
         loss, filled = problem.operator.filled(x, problem.y)
         _, last = problem.operator.filled(previous, problem.y)
         n_steps = int(arrays["n_steps"])
@@ -194,30 +195,29 @@ class Shrink:
             x, loss, step_size, previous, filled, last, n_steps, strength, freedom, is_finished
         )
 
+    def degrees_of_freedom(
+        self, problem: Problem, x: Tucker, rng: np.random.Generator, n_steps: int = 6
+    ) -> float:
+        """Estimate the effective degrees of freedom of a fit, its directions and weights fixed.
 
-def effective_freedom(
-    problem: Problem, x: Tucker, solver: Shrink, rng: np.random.Generator, n_steps: int = 6
-) -> float:
-    """Estimate the effective degrees of freedom of a fit with its directions and weights fixed.
-
-    Then ``y -> A(x)`` is linear, and its trace is estimated by its answer to random signs
-    (Hutchinson), found by conjugate gradients. That the directions follow the data too is not
-    counted, so this is a lower bound.
-    """
-    x = x * (1 / problem.unit)
-    problem = problem.in_units()
-    _, filled = problem.operator.filled(x, problem.y)
-    shrunk = shrink(
-        filled,
-        solver.strength,
-        filter=solver.filter,
-        balance=solver.mode_weights,
-        rank=problem.rank,
-    )
-    signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.n_measurements)
-    nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
-    answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
-    return float(inner(signs, problem.operator.forward(answer)).real)
+        Then ``y -> A(x)`` is linear, and its trace is estimated by its answer to random signs
+        (Hutchinson), found by conjugate gradients. That the directions follow the data too is not
+        counted, so this is a lower bound.
+        """
+        x = x * (1 / problem.unit)
+        problem = problem.in_units()
+        _, filled = problem.operator.filled(x, problem.y)
+        shrunk = shrink(
+            filled,
+            self.strength,
+            filter=self.filter,
+            balance=self.mode_weights,
+            rank=problem.rank,
+        )
+        signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.n_measurements)
+        nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
+        answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
+        return float(inner(signs, problem.operator.forward(answer)).real)
 
 
 def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:

@@ -20,6 +20,8 @@ from tensormend.core.manifold import ModeTangent
 from tensormend.core.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
+from tensormend.recovery.arrays import load_point, save_point
+from tensormend.recovery.contract import IterationCost, Sizes
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
@@ -91,13 +93,13 @@ class SMQRGD:
         if self.tangent_mode != "auto" and not is_mode:
             raise InputError(f"tangent_mode must be a mode or 'auto', got {self.tangent_mode!r}")
 
-    def modes(self, problem: Problem) -> tuple[int, ...]:
+    def modes(self, sizes: Sizes) -> tuple[int, ...]:
         """Return the processing order, the lead mode first."""
         lead = self.tangent_mode
         if lead != "auto":
-            lead = normalize_mode(lead, len(problem.shape))
+            lead = normalize_mode(lead, len(sizes.shape))
         if self.mode_order is not None:
-            order = as_order(self.mode_order, problem.rank)
+            order = as_order(self.mode_order, sizes.rank)
             if lead not in ("auto", order[0]):
                 raise InputError(
                     f"mode_order must begin with the tangent mode {lead}, got {order}; give "
@@ -105,8 +107,12 @@ class SMQRGD:
                 )
             return order
         if lead == "auto":
-            lead = choose_tangent_mode(problem.shape, problem.rank, problem.operator.n_measurements)
-        return (lead, *(k for k in as_order(None, problem.rank) if k != lead))
+            lead = choose_tangent_mode(sizes.shape, sizes.rank, sizes.n_measurements)
+        return (lead, *(k for k in as_order(None, sizes.rank) if k != lead))
+
+    def cost(self, sizes: Sizes) -> IterationCost:
+        """Return what an iteration holds: the row panels of iterate, gradient and retraction."""
+        return IterationCost(sizes.rank, n_panels=8)
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:
         """Start at ``X = ST-HOSVD(A* y)``, ``X-hat = H_lead(A* y)``, or at ``X = X-hat = x0``."""
@@ -165,13 +171,12 @@ class SMQRGD:
 
     def save(self, state: SMQRGDState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
-        rows, step_size = state.tangent.rows, np.array(state.step_size)
-        return {"step_size": step_size, "rows": rows, **state.x.as_arrays()}
+        return {"rows": state.tangent.rows, **save_point(state)}
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> SMQRGDState:
         """Return the state that `save` was given."""
-        x = Tucker.from_arrays(arrays)
-        return self._evaluate(problem, x, arrays["rows"], float(arrays["step_size"]))
+        x, step_size = load_point(arrays)
+        return self._evaluate(problem, x, arrays["rows"], step_size)
 
 
 def _panel(x: Tucker, lead: int) -> Array:

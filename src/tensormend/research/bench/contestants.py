@@ -12,7 +12,8 @@ import numpy as np
 from tensormend.completion.entry import complete
 from tensormend.errors import InputError
 from tensormend.operators import Sampling
-from tensormend.recovery.entry import METHODS, recover
+from tensormend.recovery.entry import recover
+from tensormend.recovery.registry import METHODS
 from tensormend.research.bench.course import Contestant, Course
 from tensormend.research.bench.peers import PEERS
 from tensormend.research.experiments import dense

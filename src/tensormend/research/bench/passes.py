@@ -14,9 +14,9 @@ from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
 from tensormend.recovery.contract import Ordered
-from tensormend.recovery.entry import METHODS
 from tensormend.recovery.init import corrected_init
 from tensormend.recovery.problem import Problem
+from tensormend.recovery.registry import make_solver
 from tensormend.research.bench.cases import Given
 
 __all__ = ["read_seconds", "time_passes"]
@@ -42,7 +42,7 @@ def time_passes(
             "pull-back pass": lambda: _time(lambda: operator.pullback(start, y)),
         }
         for name in solvers:
-            tasks[f"{name} iteration"] = _iteration(METHODS[name](), problem, start, threads)
+            tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, start, threads)
         times: dict[str, list[float]] = {name: [] for name in tasks}
         for _ in range(repeats):
             for name, task in tasks.items():

@@ -17,7 +17,8 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
-from tensormend.recovery.entry import METHODS, recover
+from tensormend.recovery.entry import recover
+from tensormend.recovery.registry import make_solver
 from tensormend.recovery.steps import as_step
 from tensormend.research.experiments import dense
 from tensormend.research.records import Record
@@ -112,7 +113,7 @@ def _run_kernels(
         operator,
         y,
         truth.rank,
-        method=METHODS[settings["method"]](step_rule=as_step(options.pop("step")), **options),
+        method=make_solver(settings["method"], step_rule=as_step(options.pop("step")), **options),
         truth=truth,
         truth_tol=settings["tol"],
         max_iter=max_iter,
