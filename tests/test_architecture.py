@@ -40,7 +40,7 @@ ORDER = {
     "operators": ("base", "dense_sampling matrix_operator sampling", "__init__"),
     "data": ("observations", "formats datasets"),
     "recovery": (
-        "registry limits progress problem steps result",
+        "registry limits problem steps result",
         "contract init stopping",
         "arrays checks",
         "checkpoint solvers",

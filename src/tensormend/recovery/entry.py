@@ -13,6 +13,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array, as_rank
 from tensormend.core.fibres import choose_modes
+from tensormend.core.progress import progress_bar
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator, Sampling
@@ -22,7 +23,6 @@ from tensormend.recovery.contract import Ordered, Solver, Stepped, Targeted, tra
 from tensormend.recovery.init import corrected_init, random_init, spectral_init
 from tensormend.recovery.loop import Callback, Init, Iteration, solve
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.progress import progress_bar
 from tensormend.recovery.registry import METHODS, make_solver
 from tensormend.recovery.result import Result
 from tensormend.recovery.steps import StepRule, as_step
@@ -143,7 +143,7 @@ def recover(
     problem = problem.arranged(_arrangement(solver, problem), threads)
     if measurement_dtype is not None:
         problem = problem.with_measurement_dtype(measurement_dtype)
-    with progress_bar(max_iter) if progress else nullcontext() as show:
+    with progress_bar() if progress else nullcontext() as show:
         return solve(
             problem,
             solver,
@@ -151,18 +151,21 @@ def recover(
             stop=stop,
             truth=truth,
             validation_data=validation_data,
-            callback=callback if show is None else _shown(callback, show),
+            callback=callback if show is None else _shown(callback, show, max_iter),
             checkpoint=_as_checkpoint(checkpoint),
             resume=resume,
             spent=time.perf_counter() - clock,
         )
 
 
-def _shown(callback: Callback | None, show: Callable[[int, str], None]) -> Callback:
+def _shown(
+    callback: Callback | None, show: Callable[[str, float, str], None], max_iter: int
+) -> Callback:
     """Return a callback that moves the progress bar and calls the user's, if there is one."""
 
     def call(now: Iteration) -> bool | None:
-        show(now.n_iter, f"residual {now.record.residual:.3g}")
+        text = f"iteration {now.n_iter}, residual {now.record.residual:.3g}"
+        show("fit", now.n_iter / max_iter, text)
         return None if callback is None else callback(now)
 
     return call
