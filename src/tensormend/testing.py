@@ -20,7 +20,16 @@ from tensormend.core.tucker import Tucker
 from tensormend.errors import TensormendError
 from tensormend.operators import Operator, Sampling
 from tensormend.recovery.checkpoint import Checkpoint
-from tensormend.recovery.contract import Solver
+from tensormend.recovery.contract import (
+    IterationCost,
+    Ordered,
+    Solver,
+    Targeted,
+    Traits,
+    cost_of,
+    traits_of,
+)
+from tensormend.recovery.init import corrected_init, spectral_init
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.stopping import StoppingCriteria
@@ -191,10 +200,12 @@ def check_solver(
             "write lambda: MySolver()"
         )
     solver = make()
+    _check_declarations(solver, problem)
     stop = StoppingCriteria(tol=0, xtol=0, patience=n_iter + 1, max_iter=n_iter)
     whole = solve(problem, solver, stop=stop)
     _require(
-        len(whole.history) == whole.n_iter + 1, "the trace has one row per iteration and start"
+        len(whole.history) == whole.n_iter + 1,
+        "the history has one record per iteration and one for the initial point",
     )
     kept = whole.x.rank == problem.rank
     below = all(r <= most for r, most in zip(whole.x.rank, problem.rank, strict=True))
@@ -207,6 +218,34 @@ def check_solver(
     _close_tensors(solve(scaled, make(), stop=stop).x, whole.x * 8, tol, "scaling the data")
     if is_exact and isinstance(problem.operator, Sampling):
         _check_permutation(make, problem, problem.operator, tol)
+
+
+def _check_declarations(solver: Solver[Any], problem: Problem) -> None:
+    """Hold what a solver declares to what it does."""
+    name = getattr(solver, "name", None)
+    _require(isinstance(name, str) and bool(name), f"a solver needs a name, got {name!r}")
+    traits, cost = traits_of(solver), cost_of(solver, problem)
+    _require(isinstance(traits, Traits), f"traits must be a Traits, got {traits!r}")
+    inits = {"spectral": spectral_init, "corrected": corrected_init}
+    _require(
+        traits.default_init in inits,
+        f"default_init must be one of {', '.join(inits)}, got {traits.default_init!r}",
+    )
+    _require(isinstance(cost, IterationCost), f"cost must return an IterationCost, got {cost!r}")
+    fits = zip(cost.rank, problem.rank, problem.shape, strict=True)
+    _require(
+        all(r <= most <= n for most, r, n in fits),
+        f"the rank of the cost must lie between that of the problem and the shape, got {cost.rank}",
+    )
+    if isinstance(solver, Ordered):
+        modes = solver.modes(problem)
+        _require(
+            sorted(modes) == list(range(len(problem.shape))),
+            f"modes must name every mode once, got {modes}",
+        )
+    if isinstance(solver, Targeted):
+        aimed = solver.with_target(1e-3)
+        _require(type(aimed) is type(solver), f"with_target returned a {type(aimed).__name__}")
 
 
 def _close_tensors(x: Tucker, expected: Tucker, tol: float, what: str) -> None:

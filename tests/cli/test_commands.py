@@ -26,12 +26,11 @@ from typer.main import get_command
 
 import tensormend as tm
 import tensormend.cli
-from tensormend.cli import bench, main, options, reproduce
+from tensormend.cli import bench, main, reproduce
 from tensormend.cli.app import COMMANDS, EXAMPLES, OPTIONS, app
 from tensormend.cli.exits import MEANINGS
 from tensormend.cli.progress import _fit
 from tensormend.cli.words import show
-from tensormend.recovery.registry import METHODS
 from tensormend.research.bench.suite import SECTIONS
 from tensormend.research.experiments.catalogue import EXPERIMENTS
 
@@ -108,7 +107,6 @@ def test_help_and_shell_completion_import_nothing_heavy(
 def test_names_in_the_help_are_those_of_the_library() -> None:
     assert get_args(reproduce.Name) == (*EXPERIMENTS, "all")
     assert tuple(SECTIONS) == bench.SECTIONS
-    assert set(options.METHODS.split(", ")) == set(METHODS)
 
 
 def test_shell_completion_knows_the_commands() -> None:

@@ -1,4 +1,4 @@
-"""The loop, its stop rules, the trace, the statuses, checkpoints."""
+"""The loop, its stopping criteria, the history, the statuses, checkpoints."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import tensormend as tm
 from cases import ACCELERATED, METHODS, STEPPED, TIED, sampled
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.errors import CheckpointError, InputError
+from tensormend.recovery import checkpoint
 from tensormend.recovery.checkpoint import MOVED
 from tensormend.recovery.result import MESSAGES, IterationRecord
 from tensormend.recovery.solvers import RGD, SMQRGD
@@ -150,11 +151,8 @@ def test_trouble_at_the_start_is_a_status(problem: tm.Problem) -> None:
 
 
 def test_concurrent_runs_leave_blas_as_it_was(problem: tm.Problem) -> None:
-    def threads() -> list[int]:
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
     with threadpool_limits(2, user_api="blas"):
-        before = threads()
+        before = blas_threads()
         runs = [
             threading.Thread(target=recover, args=(problem,), kwargs={"max_iter": k, "tol": 0})
             for k in (5, 40)
@@ -163,7 +161,92 @@ def test_concurrent_runs_leave_blas_as_it_was(problem: tm.Problem) -> None:
             run.start()
         for run in runs:
             run.join()
-        assert threads() == before
+        assert blas_threads() == before
+
+
+def blas_threads() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_blas_and_warnings_are_the_callers_in_a_callback(problem: tm.Problem) -> None:
+    """And the solver's own in between, also after a callback that runs another solver."""
+    inner, found = [], []
+
+    class Watched(RGD):
+        def step(self, problem: tm.Problem, state: Any) -> Any:
+            inner.append((blas_threads(), np.geterr()["over"], np.geterr()["invalid"]))
+            return super().step(problem, state)
+
+    def callback(now: tm.Iteration) -> None:
+        found.append((blas_threads(), np.geterr()))
+        if now.n_iter == 1:
+            recover(problem, max_iter=2, tol=0)
+
+    with threadpool_limits(2, user_api="blas"), np.errstate(over="raise", invalid="warn"):
+        outside = (blas_threads(), np.geterr())
+        recover(problem, method=Watched(), max_iter=3, tol=0, callback=callback)
+        assert (blas_threads(), np.geterr()) == outside
+    assert found == [outside] * 3
+    assert inner == [([1] * len(outside[0]), "ignore", "ignore")] * 3
+
+
+def test_a_callback_that_raises_leaves_blas_as_it_was(problem: tm.Problem) -> None:
+    def fail(_: tm.Iteration) -> None:
+        raise RuntimeError("of the user")
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(RuntimeError, match="of the user"):
+            recover(problem, callback=fail)
+        assert blas_threads() == before
+
+
+def test_measurements_are_summed_once_for_all_checkpoints(
+    problem: tm.Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    real = checkpoint._signed_sums
+
+    def counted(problem: tm.Problem) -> Any:
+        calls.append(1)
+        return real(problem)
+
+    monkeypatch.setattr(checkpoint, "_signed_sums", counted)
+    path = tmp_path / "run.npz"
+    recover(problem, tol=0, max_iter=6, checkpoint=tm.Checkpoint(path, every=1))
+    assert len(calls) == 1
+    recover(problem, tol=0, max_iter=9, checkpoint=tm.Checkpoint(path, every=1), resume=True)
+    assert len(calls) == 2
+
+
+def test_progress_is_a_bar_on_stderr(
+    problem: tm.Problem, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[int] = []
+    shown = recover(
+        problem, max_iter=3, tol=0, progress=True, callback=lambda now: seen.append(now.n_iter)
+    )
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert seen == [1, 2, 3]
+    assert np.array_equal(shown.x.core, recover(problem, max_iter=3, tol=0).x.core)
+
+
+def test_iterations_of_a_search_elsewhere_end_by_limits_alone() -> None:
+    def records(*exploring: bool) -> list[IterationRecord]:
+        return [
+            IterationRecord(0.0, 0.5, 1.0, 1.0, 0.0 if e else 1.0, exploring=e) for e in exploring
+        ]
+
+    stop = tm.StoppingCriteria(tol=0.5, min_delta=0.1, patience=2, max_iter=6)
+    assert stop.check(records(False, True, True, True, True), 0.0) is None
+    assert stop.check(records(False, True, True, True, False), 0.0) is None
+    ending = stop.check(records(False, True, True, False, False), 0.0)
+    assert ending is not None
+    assert ending[0] is tm.Status.STALLED
+    ending = stop.check(records(*[False] + [True] * 6), 0.0)
+    assert ending is not None
+    assert ending[0] is tm.Status.ITERATION_LIMIT
 
 
 def test_sm_qrgd_keeps_its_bases_orthonormal(problem: tm.Problem) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import time
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS, 
 from tensormend import theory
 from tensormend.core import manifold, truncate, tucker
 from tensormend.core.manifold import ModeTangent, TuckerTangent
+from tensormend.recovery import registry
+from tensormend.recovery.contract import IterationCost, cost_of
 from tensormend.recovery.init import spectral_init
 from tensormend.recovery.loop import solve
-from tensormend.recovery.solvers import RCG, RGD, RGN, SMQRGD
+from tensormend.recovery.solvers import RCG, RGD, RGN, SMQRGD, Auto
 from tensormend.recovery.solvers.smqrgd import choose_tangent_mode
 from tensormend.recovery.steps import ConstantStep, NormalizedStep
 from tensormend.recovery.stopping import StoppingCriteria
@@ -569,6 +573,88 @@ def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
     resumed = tm.recover(operator, y, 2, tol=1e-8, checkpoint=path, resume=True)
     assert resumed.notes == whole.notes
     assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_the_search_in_a_larger_space_is_a_part_of_the_run() -> None:
+    _, operator, y = scarce(seed=5)
+    seen: list[tm.Iteration] = []
+    result = tm.recover(operator, y, 2, tol=1e-8, callback=seen.append)
+    exploring = result.history.exploring
+    assert 1 <= exploring.sum() <= 31
+    assert [now.n_iter for now in seen] == list(range(1, result.n_iter + 1))
+    assert [now.record.exploring for now in seen] == exploring[1:].tolist()
+    assert all(now.x.rank == (2, 2, 2) for now in seen)
+    assert (np.diff(result.history.seconds) > 0).all()
+    # the best point so far is shown, and nothing is read into its standing still
+    first = int(np.argmax(exploring))
+    best = result.history.loss[: first + 1].min()
+    assert result.history.loss[exploring] == pytest.approx(best, rel=TIED, abs=0)
+    assert np.isnan(result.history.change[exploring]).all()
+    short = tm.recover(operator, y, 2, tol=1e-8, patience=3, min_delta=1e-12)
+    assert np.array_equal(short.x.core, result.x.core)
+
+
+def test_a_callback_and_limits_end_the_search_in_a_larger_space() -> None:
+    _, operator, y = scarce(seed=5)
+    stopped = tm.recover(operator, y, 2, tol=1e-8, callback=lambda now: now.record.exploring)
+    assert stopped.status is tm.Status.STOPPED
+    assert stopped.history[-1].exploring
+    assert stopped.x.rank == (2, 2, 2)
+    assert stopped.loss == pytest.approx(stopped.history.loss.min(), rel=TIED, abs=0)
+    cut = tm.recover(operator, y, 2, tol=1e-8, max_iter=stopped.n_iter + 5)
+    assert cut.status is tm.Status.ITERATION_LIMIT
+    assert cut.history[-1].exploring
+    assert np.array_equal(cut.x.core, stopped.x.core)
+
+    def wait(now: tm.Iteration) -> None:
+        if now.record.exploring:
+            time.sleep(0.3)
+
+    plain = float(np.sum(np.diff(stopped.history.seconds))) + stopped.history.seconds[0]
+    late = tm.recover(operator, y, 2, tol=1e-8, callback=wait, time_limit=plain + 1.0)
+    assert late.status is tm.Status.TIME_LIMIT
+    assert late.n_iter <= stopped.n_iter + 10
+
+
+@pytest.mark.parametrize("after", [0, 1, 7])
+def test_auto_resumes_within_the_search_in_a_larger_space(after: int, tmp_path: Path) -> None:
+    _, operator, y = scarce(seed=5)
+    whole = tm.recover(operator, y, 2, tol=1e-8)
+    cut = int(np.argmax(whole.history.exploring)) + after
+    path = tmp_path / "run.npz"
+    first = tm.recover(operator, y, 2, tol=1e-8, max_iter=cut, checkpoint=path)
+    assert first.history[-1].exploring
+    resumed = tm.recover(operator, y, 2, tol=1e-8, checkpoint=path, resume=True)
+    assert resumed.notes == whole.notes
+    assert resumed.history.exploring.tolist() == whole.history.exploring.tolist()
+    assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_every_method_is_in_the_cases() -> None:
+    assert set(registry.METHODS) == {*METHODS, "shrink"}  # which has tests of its own
+
+
+def test_the_table_of_methods() -> None:
+    assert isinstance(registry.make_solver("sm-qrgd", tangent_mode=1), SMQRGD)
+    auto = registry.make_solver("auto")
+    assert isinstance(auto, Auto)
+    assert auto == Auto(RGN(), RCG())
+    assert auto.with_target(1e-3) == Auto(RGN(target=1e-3), RCG())
+    with pytest.raises(tm.errors.InputError, match=r"one of auto, rgn, rcg, .*got 'newton'"):
+        registry.make_solver("newton")
+    with pytest.raises(AttributeError, match="no attribute 'Newton'"):
+        tm.solvers.Newton  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_costs_that_are_declared() -> None:
+    _, problem = sampled((12, 13, 14), (2, 2, 2), 0.5)
+    costs = {name: cost_of(registry.make_solver(name), problem) for name in registry.METHODS}
+    assert costs["rgd"] == IterationCost((2, 2, 2))
+    assert costs["sm-qrgd"].n_panels > 0
+    assert costs["tiht"].needs_every_mode
+    assert costs["auto"].rank == (5, 5, 5)  # where restarts may look
+    plenty = SimpleNamespace(shape=(12, 13, 14), rank=(1, 1, 1), n_measurements=12 * 13 * 14 * 100)
+    assert cost_of(registry.make_solver("auto"), plenty).rank == (1, 1, 1)
 
 
 def test_gauss_newton_goes_no_further_than_its_target() -> None:

@@ -15,9 +15,9 @@ from tensormend.cli.parse import (
     parse_rank,
     parse_seconds,
 )
+from tensormend.recovery.registry import METHODS
 
 DATA, MODEL, OUTPUT, RUN = "Data", "Model", "Output", "Run"
-METHODS = "auto, sm-qrgd, rgd, rbb, rcg, rgn, scaledgd, sempiht, tiht, shrink"
 
 
 def _option(*names: str, help: str, panel: str | None = None, **settings: Any) -> Any:  # noqa: A002
@@ -88,7 +88,9 @@ Model = Annotated[
 ]
 Method = Annotated[
     str,
-    _option(help=f"With a given rank, the algorithm: {METHODS}.", metavar="NAME", panel=MODEL),
+    _option(
+        help=f"With a given rank, the algorithm: {', '.join(METHODS)}.", metavar="NAME", panel=MODEL
+    ),
 ]
 ValidationFraction = Annotated[
     float | None,
