@@ -280,7 +280,7 @@ def test_result_is_readable() -> None:
     assert result.message.startswith("A tolerance was reached.")
     assert isinstance(result.x, tm.Tucker)
     assert result.method == "auto"
-    assert "corrected start" in result.notes[0] or "start given" in result.notes[0]
+    assert "corrected initial point" in result.notes[0] or "the given one" in result.notes[0]
 
 
 @pytest.mark.parametrize("method", METHODS)

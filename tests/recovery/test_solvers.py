@@ -542,7 +542,7 @@ def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
     noise = np.random.default_rng(0).standard_normal(operator.n_measurements)
     result = tm.recover(operator, noise, 2, tol=1e-8, max_iter=200)
     assert sum("restarted" in note for note in result.notes) <= 2
-    assert sum("went on with" in note for note in result.notes) == 1
+    assert sum("continued with" in note for note in result.notes) == 1
     assert result.loss == pytest.approx(result.history.loss.min(), rel=TIED, abs=0)
 
 
@@ -551,7 +551,7 @@ def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
     operator = tm.Sampling.from_observed(np.ones(truth.shape, dtype=bool))
     result = tm.recover(operator, operator.forward(truth), 1, tol=1e-10)
     assert result.success
-    assert result.notes[0].startswith("rcg from the corrected start")
+    assert result.notes[0].startswith("rcg from the corrected initial point")
 
 
 def test_auto_takes_the_start_it_is_given() -> None:

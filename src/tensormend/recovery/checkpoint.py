@@ -1,4 +1,4 @@
-"""Saving a run, so that it goes on: bit for bit on one machine, to rounding on another."""
+"""Saving a run, so that it can be continued: bit for bit on one machine, to rounding on another."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ MOVED = (
 class Checkpoint:
     """Where and how often to save a run, so that it can be resumed.
 
-    On the machine that saved it a run goes on bit for bit. Another processor or other libraries
-    round otherwise: there it goes on to the same result to rounding, and says so in its notes.
+    On the machine that saved it a run continues bit for bit. Another processor or other libraries
+    round otherwise: there it continues to the same result to rounding, and says so in its notes.
 
     Attributes
     ----------
@@ -95,11 +95,11 @@ def _signature(problem: Problem, solver: Solver[Any]) -> str:
 def _signed_sums(problem: Problem) -> Array:
     """Return sums of parts of the measurements with fixed signs, in double precision.
 
-    A measurement that changes, or changes places, counts with its full size.
+    A measurement that changes, or changes its position, counts with its full size.
     """
     parts = np.array_split(problem.y, N_PARTS)
-    places = np.arange(len(parts[0]), dtype=np.uint64)
-    signs = 1.0 - 2.0 * ((places * np.uint64(GOLDEN)) >> np.uint64(63))
+    positions = np.arange(len(parts[0]), dtype=np.uint64)
+    signs = 1.0 - 2.0 * ((positions * np.uint64(GOLDEN)) >> np.uint64(63))
     dtype = np.result_type(problem.y.dtype, np.float64)
     return np.array([np.sum(signs[: len(part)] * part, dtype=dtype) for part in parts])
 
@@ -117,8 +117,8 @@ def warn_unsaved(path: str | os.PathLike[str], error: Exception) -> None:
     """Say that a checkpoint could not be saved."""
     reason = getattr(error, "strerror", None) or error
     warn_user(
-        f"the checkpoint {os.fspath(path)} could not be saved ({reason}); the run goes on, and "
-        "what was saved before stays; make room for it",
+        f"the checkpoint {os.fspath(path)} could not be saved ({reason}); the run "
+        "continues, and the last checkpoint is kept; free some disk space",
         CheckpointWarning,
     )
 

@@ -1,7 +1,7 @@
 """Starting points that do not depend on the method.
 
-The paper's spectral start ``H(A* y)`` belongs to each method of the paper, which has its own
-``H``: a solver takes it when it is given no start.
+The paper's spectral initial point ``H(A* y)`` belongs to each method of the paper, which has its
+own ``H``: a solver makes it when it is given none.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = ["corrected_init", "random_init", "spectral_init"]
 
 
 def corrected_init(problem: Problem) -> Tucker:
-    """Diagonally corrected spectral start, scaled to fit the measurements best.
+    """Diagonally corrected spectral initial point, scaled to fit the measurements best.
 
     For entries sampled with ratio ``p`` from ``T``, the mean of the Gram matrix of an unfolding of
     ``A* y`` is ``p^2 M M^H`` off the diagonal but ``p M M^H`` on it. Multiplying the diagonal by
-    ``p`` removes the excess, which matters when few entries are seen. Measurements by matrices of
-    independent entries add a multiple of the identity instead, which leaves the eigenvectors
-    alone, so there the factors are those of the plain spectral start.
+    ``p`` removes the excess, which matters when few entries are observed. Measurements by
+    matrices of independent entries add a multiple of the identity instead, which leaves the
+    eigenvectors alone, so there the factors are those of the plain spectral one.
     """
     back = problem.operator.shifted(None, 1.0, problem.y)
     if isinstance(back, SparsePlusTucker):
@@ -101,12 +101,12 @@ def _leading(problem: Problem, mode: int, gram: Callable[[Array], Array]) -> Arr
 
 
 def spectral_init(problem: Problem) -> Tucker:
-    """Compute the paper's start ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
+    """Compute the paper's ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
     return problem.initial_point(None)
 
 
 def random_init(problem: Problem, rng: int | np.random.Generator | None = None) -> Tucker:
-    """Gaussian start whose measurements have the norm of ``y``.
+    """Gaussian initial point whose measurements have the norm of ``y``.
 
     Drawn from a stream of its own, so that a problem simulated from the same seed is independent.
     """
@@ -115,5 +115,5 @@ def random_init(problem: Problem, rng: int | np.random.Generator | None = None) 
     panels = [gaussian(size, rng, problem.dtype) for size in sizes]
     core = gaussian(problem.rank, rng, problem.dtype)
     x = Tucker(core, tuple(np.linalg.qr(u)[0] for u in panels))
-    seen = norm(problem.operator.forward(x))
-    return x * (problem.y_norm / seen) if seen > 0 else x
+    size = norm(problem.operator.forward(x))
+    return x * (problem.y_norm / size) if size > 0 else x

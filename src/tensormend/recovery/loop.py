@@ -224,7 +224,10 @@ def _begin(
     except np.linalg.LinAlgError as error:
         trouble = str(error)
     record = IterationRecord(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
-    return RunSoFar(None, [record], _zero(problem), 0), (Status.DIVERGED, f"{trouble} at the start")
+    return RunSoFar(None, [record], _zero(problem), 0), (
+        Status.DIVERGED,
+        f"{trouble} at the initial point",
+    )
 
 
 def _zero(problem: Problem) -> Tucker:

@@ -69,7 +69,7 @@ class StoppingCriteria:
     def check(
         self, records: Sequence[IterationRecord], wall_seconds: float
     ) -> tuple[Status, str] | None:
-        """Return how the run ends after these records, or ``None`` to go on."""
+        """Return how the run ends after these records, or ``None`` to continue."""
         record, n_iter = records[-1], len(records) - 1
         after = _after(n_iter)
         if not np.isfinite(record.residual):

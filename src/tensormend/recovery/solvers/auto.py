@@ -27,14 +27,17 @@ __all__ = ["Auto", "AutoState"]
 
 NEWTON, GRADIENTS, WIDE = range(3)  # stages
 MANY_SAMPLES = 1000  # per degree of freedom: beyond, every iteration gains so much that RCG is best
-FEW_SAMPLES = 100  # per degree of freedom: below, a start may lead astray
+FEW_SAMPLES = 100  # per degree of freedom: below, an initial point may lead astray
 ASTRAY = 0.1  # relative residual above which a run that got stuck is not believed
-SLOW, MAX_SLOW = 0.98, 3  # iterations that keep this share of the loss, and how many are too many
+SLOW, MAX_SLOW = (
+    0.98,
+    3,
+)  # iterations that keep this fraction of the loss; how many are too many
 LONG = 30  # iterations after which a run that is still astray is given up
-EXTRA_RANKS = (2, 3)  # ranks beyond the one asked for that restarts look in
+EXTRA_RANKS = (2, 3)  # ranks beyond the one asked for that restarts search in
 WIDE_ITERATIONS, WIDE_RESIDUAL = 30, 1e-3
 SWITCHED = len(EXTRA_RANKS) + 1  # number of restarts that stands for the end of the line
-BETTER = 0.9  # share of the best loss that a restart must get below to be worth another one
+BETTER = 0.9  # fraction of the best loss that a restart must get below to be worth another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +89,18 @@ class Auto:
 
     The rule, with ``q`` the number of measurements per degree of freedom:
 
-    1. From the corrected start (or the one given), Riemannian Gauss-Newton; from ``q = 1000`` on
-       conjugate gradients, which then need fewer passes. Both halve a step that raises the loss.
+    1. From the corrected initial point (or the one given), Riemannian Gauss-Newton; from
+       ``q = 1000`` on conjugate gradients, which then need fewer passes. Both halve a step that
+       raises the loss.
     2. An iteration is slow if it leaves more than 98% of the loss. After three slow ones in a row,
        or 30 iterations with the relative residual still above 0.1, the run is stuck.
     3. A stuck run with a residual above 0.1 and ``q`` between 1 and 100 has been led astray by its
-       start. Conjugate gradients then look in a larger space, two ranks more in every mode, whose
-       landscape has fewer traps; the answer, cut to the rank, is the new start. If that was
-       better but is stuck too, once more with three ranks. These iterations, at most 30 each
-       time, count like all others; meanwhile the iterate shown is the best point so far.
-    4. Any other stuck run goes on from its best point with the other method, once.
+       initial point. Conjugate gradients then search a larger space, two ranks more in every mode,
+       whose landscape has fewer traps; the result, truncated to the rank, is the new initial
+       point. If that was better but is stuck too, the search is repeated with three ranks more.
+       These iterations, at most 30 each time, count like all others (``max_iter``, time limit,
+       callback); meanwhile the iterate shown is the best point so far.
+    4. Any other stuck run continues from its best point with the other method, once.
 
     What happened is told in the notes of the result.
 
@@ -130,9 +135,9 @@ class Auto:
         )
 
     def init(self, problem: Problem, x0: Tucker | None) -> AutoState:
-        """Start at ``x0`` or at the corrected start."""
+        """Start at ``x0`` or at the corrected initial point."""
         stage = int(_samples(problem) >= MANY_SAMPLES)
-        where = "the corrected start" if x0 is None else "the start given"
+        where = "the corrected initial point" if x0 is None else "the given one"
         solver = self._solver(stage)
         inner = solver.init(problem, corrected_init(problem) if x0 is None else x0)
         note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
@@ -205,7 +210,7 @@ class Auto:
         """Go on from the best point with the other method; a second time does nothing."""
         solver = self._solver(1 - state.stage)
         note = (
-            f"slow at relative residual {_residual(problem, state.best_loss):.2g}: went on with "
+            f"slow at relative residual {_residual(problem, state.best_loss):.2g}: continued with "
             f"{solver.name} from the best point"
         )
         return replace(

@@ -22,7 +22,7 @@ __all__ = ["RGN", "RGNState"]
 
 MAX_TRIALS = 6
 FAR = 0.1  # relative residual
-NEAR = 0.8  # share of the target that a linear solve aims at, to hit it after retraction
+NEAR = 0.8  # fraction of the target that a linear solve aims at, to hit it after retraction
 RESOLVED = 2.0**12  # roundings of a squared norm down to which subtractions from it can be trusted
 
 
@@ -47,7 +47,7 @@ class RGN:
 
     The least-squares problem ``min ||A(d) - residual||`` over tangent vectors ``d`` is solved by
     conjugate gradients that only apply ``A`` and its pull-back, until the gradient has fallen to
-    the share ``forcing`` (or the relative residual of the iterate where that is smaller, so that
+    the fraction ``forcing`` (or the relative residual of the iterate where that is smaller, so that
     convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done,
     ``max_far`` of them while the relative residual is above 0.1: far away the tangent space says
     little about the tensor. Where the iterate is to reach the relative residual ``target``, the

@@ -25,7 +25,7 @@ SOLVED = 1e-8  # relative residual at which there is nothing left to do
 
 @dataclass(frozen=True, eq=False)
 class ShrinkState:
-    """An iterate and the one before it, with the data in their places, and what led here.
+    """An iterate and the one before it, with the observed data filled in, and what led here.
 
     ``strength`` and ``degrees_of_freedom`` are those of the last shrinkage.
     """
