@@ -171,7 +171,7 @@ def test_every_solver_is_a_line_of_the_registry() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == {method.path for method in METHODS.values()}
+    assert seen <= {method.path for method in METHODS.values()}  # those that type checkers know
     for name, method in METHODS.items():
         assert method.load().name == name
         assert getattr(tensormend.solvers, method.class_name) is method.load()
