@@ -365,7 +365,9 @@ def test_a_full_disk_does_not_end_a_run(
 
     with monkeypatch.context() as full:
         full.setattr("os.fsync", fail)
-        with pytest.warns(CheckpointWarning, match=r"could not be saved \(No space left.*goes on"):
+        with pytest.warns(
+            CheckpointWarning, match=r"could not be saved \(No space left.*run continues"
+        ):
             assert_same(tm.complete(data, resume=True, **place), whole)
     assert {path: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
     assert_same(tm.complete(data, resume=True, **place), whole)
