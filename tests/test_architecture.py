@@ -31,13 +31,19 @@ ORDER = {
     "core": (
         "kernels progress text",
         "algebra",
-        "storage",
+        "storage subspaces",
         "fibres",
         "tucker",
-        "truncate",
+        "implicit",
+        "sparse truncate",
         "manifold shrinkage",
     ),
-    "operators": ("base", "dense_sampling matrix_operator sampling", "__init__"),
+    "operators": (
+        "base spectral",
+        "single_mode",
+        "dense_sampling matrix_operator sampling",
+        "__init__",
+    ),
     "data": ("observations", "formats datasets"),
     "recovery": (
         "registry limits problem steps result",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tensormend.completion.trust import Trust as Trust
     from tensormend.completion.trust import Verdict as Verdict
     from tensormend.core import algebra as algebra
+    from tensormend.core.implicit import DenseTensor as DenseTensor
+    from tensormend.core.implicit import ImplicitTensor as ImplicitTensor
+    from tensormend.core.implicit import TensorSum as TensorSum
     from tensormend.core.truncate import sthosvd as sthosvd
     from tensormend.core.truncate import thosvd as thosvd
     from tensormend.core.tucker import Tucker as Tucker
@@ -75,6 +78,7 @@ _NAMES = {
     "completion.result": ("Completion",),
     "completion.selection": ("CompletionProgress", "Trial"),
     "completion.trust": ("Trust", "Verdict"),
+    "core.implicit": ("DenseTensor", "ImplicitTensor", "TensorSum"),
     "core.truncate": ("sthosvd", "thosvd"),
     "core.tucker": ("Tucker",),
     "data.formats": ("load", "save"),

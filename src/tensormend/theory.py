@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from tensormend.core.algebra import Array, gaussian, norm, normalize_mode
-from tensormend.core.truncate import leading_subspace
+from tensormend.core.subspaces import leading_subspace
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator

@@ -223,11 +223,11 @@ def test_unseen_places_are_found_however_late_the_others_come() -> None:
 def test_compact_fibres_hold_the_same_entries() -> None:
     indices = np.array([[0, 65_535], [1, 7], [1, 9]])
     fibres, _ = Fibres.build((2, 65_536), indices)
-    short = fibres.compact()
+    short = fibres.with_short_leaves()
     assert short.leaves.dtype == np.uint16
     assert np.array_equal(short.indices(), fibres.indices())
     wide, _ = Fibres.build((2, 65_537), indices)
-    assert wide.compact() is wide
+    assert wide.with_short_leaves() is wide
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Case:
         fibres, _ = Fibres.build(shape, indices, lead)
         tree_ranks = [ranks[k] for k in fibres.modes]
         if compact:
-            fibres = fibres.compact()
+            fibres = fibres.with_short_leaves()
         n_columns = fibres.n_columns if fibres.n_columns <= max_columns else 0
         rank = tree_ranks[-1]
         return cls(
@@ -427,7 +427,7 @@ def test_values_of_half_the_bits_are_summed_in_full(
     compact, full = make(dtype), make(dtype)
     compact.y = compact.y.astype(half)
     full.y = compact.y.astype(dtype)
-    compact.fibres = compact.fibres.compact()
+    compact.fibres = compact.fibres.with_short_leaves()
     for module in (_native, reference):
         assert_close(run(compact, module), run(full, reference), np.dtype(dtype))
     for a, b in zip(run(compact, _native), run(compact, _native, threads=3), strict=True):
@@ -441,7 +441,7 @@ def test_leaves_in_16_bits_give_the_same(make: Callable[[str], Case]) -> None:
     from tensormend.core.kernels import _native
 
     long = make("float64")
-    short = replace(long, fibres=long.fibres.compact())
+    short = replace(long, fibres=long.fibres.with_short_leaves())
     assert short.fibres.leaves.dtype == np.uint16
     for run in RUNS:
         assert_close(run(short, _native), run(long, _native), np.dtype("float64"))

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import tensormend.core.truncate as truncate_module
+import tensormend.core.sparse as sparse_module
+import tensormend.core.subspaces as subspaces_module
 from tensormend.core.algebra import Array, as_rank, matricize, mode_product, multi_mode_product
 from tensormend.core.fibres import Fibres
+from tensormend.core.implicit import DenseTensor, as_implicit
+from tensormend.core.sparse import SparsePlusTucker
+from tensormend.core.subspaces import leading_eigenvectors, leading_subspace
 from tensormend.core.truncate import (
-    SparsePlusTucker,
     as_order,
-    leading_eigenvectors,
-    leading_subspace,
     mode_svd,
     panel_svd,
     sthosvd,
@@ -173,9 +174,9 @@ def test_an_exact_rank_is_kept(size: Sizes, dtype: str, seed: int, data: st.Data
     for got in (
         thosvd(z, rank),
         sthosvd(z, rank),
-        sthosvd(z, rank, order=order),
+        sthosvd(z, rank, mode_order=order),
         thosvd(larger, rank),
-        sthosvd(larger, rank, order=order),
+        sthosvd(larger, rank, mode_order=order),
     ):
         assert got.shape == shape
         assert got.rank == rank
@@ -198,7 +199,7 @@ def test_dense_truncations_are_those_of_plain_svds(
         assert np.linalg.norm(thosvd(z, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(z, rank, order)
     if gap > GAP:
-        got = sthosvd(z, rank, order=order)
+        got = sthosvd(z, rank, mode_order=order)
         assert_orthonormal(got.factors)
         assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
@@ -224,7 +225,7 @@ def test_a_tucker_tensor_is_truncated_as_its_dense_array(
         assert np.linalg.norm(thosvd(x, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(z, rank, order)
     if gap > GAP:
-        got = sthosvd(x, rank, order=order)
+        got = sthosvd(x, rank, mode_order=order)
         assert_orthonormal(got.factors)
         assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
@@ -245,7 +246,7 @@ def test_both_truncations_are_quasi_projections(
     dropped = tails(z, rank)
     slack = ROUNDING * eps(dtype) * float(np.linalg.norm(z))
     order = data.draw(st.permutations(range(len(shape))))
-    for got in (thosvd(z, rank), sthosvd(z, rank), sthosvd(z, rank, order=order)):
+    for got in (thosvd(z, rank), sthosvd(z, rank), sthosvd(z, rank, mode_order=order)):
         assert error(z, got) <= math.sqrt(len(shape)) * best + slack
         assert error(z, got) <= math.hypot(*dropped) + slack
         assert error(z, got) >= max(dropped) - slack
@@ -258,14 +259,14 @@ def test_the_default_order_is_by_ascending_rank() -> None:
     assert as_order((2, 0, -2), (4, 4, 4)) == (2, 0, 1)
     z = np.random.default_rng(0).standard_normal((6, 7, 8))
     default = sthosvd(z, (4, 2, 3)).todense()
-    np.testing.assert_array_equal(default, sthosvd(z, (4, 2, 3), order=(1, 2, 0)).todense())
-    assert np.linalg.norm(default - sthosvd(z, (4, 2, 3), order=(0, 1, 2)).todense()) > 1e-3
+    np.testing.assert_array_equal(default, sthosvd(z, (4, 2, 3), mode_order=(1, 2, 0)).todense())
+    assert np.linalg.norm(default - sthosvd(z, (4, 2, 3), mode_order=(0, 1, 2)).todense()) > 1e-3
 
 
 @pytest.mark.parametrize("order", [(0, 1), (0, 0, 1), (0, 1, 2, 2)])
 def test_an_order_names_every_mode_once(order: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match=r"each of the 3 modes once.*for example \(0, 1, 2\)"):
-        sthosvd(np.ones((3, 3, 3)), 1, order=order)
+        sthosvd(np.ones((3, 3, 3)), 1, mode_order=order)
 
 
 def test_ranks_that_cannot_be_are_refused() -> None:
@@ -290,7 +291,8 @@ def test_the_zero_tensor_is_truncated_to_zero() -> None:
 
 def test_truncate_modes_leaves_the_other_modes() -> None:
     z = np.random.default_rng(0).standard_normal((5, 6, 7))
-    core, factors = truncate_modes(z, (2, 3, 4), (2, 0), None)
+    whole, factors = truncate_modes(DenseTensor(z), (2, 3, 4), (2, 0), None)
+    core = whole.todense()
     assert core.shape == (2, 6, 4)
     assert set(factors) == {0, 2}
     got = mode_product(mode_product(core, factors[0], 0), factors[2], 2)
@@ -320,7 +322,7 @@ def test_sparse_plus_tucker_is_truncated_as_its_dense_array(
     if gap > GAP:
         assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(dense, rank, order)
-    got = sthosvd(z, rank, order=order)
+    got = sthosvd(z, rank, mode_order=order)
     assert_orthonormal(got.factors)
     if gap > GAP:
         assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
@@ -342,7 +344,7 @@ def test_sparse_plus_tucker_at_sizes_where_the_iteration_restarts(
         assert np.linalg.norm(thosvd(z, rank).todense() - expected) <= SUBSPACE * scale
     expected, gap = plain_sthosvd(dense, rank, (2, 0, 1))
     if gap > GAP:
-        got = sthosvd(z, rank, order=(2, 0, 1))
+        got = sthosvd(z, rank, mode_order=(2, 0, 1))
         assert np.linalg.norm(got.todense() - expected) <= SUBSPACE * scale
 
 
@@ -385,7 +387,7 @@ def test_the_products_of_sparse_plus_tucker_are_those_of_the_array(
     image = z.gram(mode)(q)
     assert image.dtype == np.dtype(dtype)
     assert np.linalg.norm(image - m @ (m.conj().T @ q)) <= tol
-    small = z.contract(mode, q)
+    small = z.compress(mode, q).array
     assert small.dtype == np.dtype(dtype)
     assert np.linalg.norm(small - mode_product(dense, q.conj().T, mode)) <= tol
     factors = [gaussian(rng, (n, 2), dtype) / math.sqrt(n) for n in shape]
@@ -422,7 +424,7 @@ def test_dense_and_panels_refuse_what_does_not_fit() -> None:
     with pytest.raises(MemoryLimitError, match="the dense tensor"):
         z.todense()
     with pytest.raises(MemoryLimitError, match="the panel"):
-        z.contract(0, np.ones((5000, 100)))
+        z.compress(0, np.ones((5000, 100)))
     x = thosvd(z, 1)  # but its truncation takes no large array
     assert x[1, 2, 3] == pytest.approx(2.0)
     assert x.norm() == pytest.approx(2.0)
@@ -481,7 +483,7 @@ def test_leading_eigenvectors_are_those_of_eigh(
         near = vectors[:, :rank] if np.dtype(dtype).kind == "c" else np.linalg.eigh(a)[1][:, ::-1]
         noise = gaussian(rng, (n, rank), dtype) / math.sqrt(n)
         start = np.linalg.qr(near[:, :rank] + warm * noise)[0].astype(dtype)
-    got, accuracy = leading_eigenvectors(lambda q: a @ q, n, rank, start=start, dtype=dtype)
+    got, accuracy = leading_eigenvectors(lambda q: a @ q, n, rank, init=start, dtype=dtype)
     assert got.shape == (n, rank)
     assert got.dtype == np.dtype(dtype)
     assert_orthonormal([got])
@@ -604,7 +606,7 @@ def test_a_whole_gram_matrix_gives_what_the_iteration_gives(
     x = random_tucker(rng, (30, 25, 20), (3, 2, 4), dtype)
     z = SparsePlusTucker(s.fibres, (1e-3 * s.values).astype(dtype), x)
     whole = thosvd(z, x.rank)
-    monkeypatch.setattr(truncate_module, "WHOLE_GRAM", 0)
+    monkeypatch.setattr(sparse_module, "WHOLE_GRAM", 0)
     block = thosvd(z, x.rank)
     assert_orthonormal(whole.factors)
     assert whole.dtype == np.dtype(dtype)
@@ -641,10 +643,10 @@ def test_a_warm_start_changes_the_way_not_the_answer(
         return exact(*args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(truncate_module, "leading_eigenvectors", counted)
+        patch.setattr(subspaces_module, "leading_eigenvectors", counted)
         cold = leading_subspace(m, rank, start)  # small: an exact factorization
         assert not calls
-        patch.setattr(truncate_module, "EXACT_FLOPS", 0)
+        patch.setattr(subspaces_module, "EXACT_FLOPS", 0)
         warm = leading_subspace(m, rank, start)
         assert calls
     assert_orthonormal([warm])
@@ -655,7 +657,7 @@ def test_a_hopeless_start_falls_back_to_the_factorization(monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     m = rng.standard_normal((150, 150))  # no gap to speak of: a short iteration cannot settle
     start = np.linalg.qr(rng.standard_normal((150, 3)))[0]
-    monkeypatch.setattr(truncate_module, "EXACT_FLOPS", 0)
+    monkeypatch.setattr(subspaces_module, "EXACT_FLOPS", 0)
     got = leading_subspace(m, 3, start)
     expected = np.linalg.svd(m)[0][:, :3]
     assert np.linalg.norm(got @ got.T - expected @ expected.T) <= SUBSPACE
@@ -673,10 +675,10 @@ def test_truncations_from_a_start_are_those_without(
     sparse = SparsePlusTucker(s.fibres, (1e-3 * s.values).astype(dtype), x)
     references = [thosvd(z, rank), sthosvd(z, rank), thosvd(sparse.todense(), rank)]
     references.append(sthosvd(sparse.todense(), rank))
-    monkeypatch.setattr(truncate_module, "EXACT_FLOPS", 0)
-    monkeypatch.setattr(truncate_module, "WHOLE_GRAM", 0)
-    started = [thosvd(z, rank, start=x.factors), sthosvd(z, rank, start=x.factors)]
-    started += [thosvd(sparse, rank, start=x.factors), sthosvd(sparse, rank, start=x.factors)]
+    monkeypatch.setattr(subspaces_module, "EXACT_FLOPS", 0)
+    monkeypatch.setattr(sparse_module, "WHOLE_GRAM", 0)
+    started = [thosvd(z, rank, init=x.factors), sthosvd(z, rank, init=x.factors)]
+    started += [thosvd(sparse, rank, init=x.factors), sthosvd(sparse, rank, init=x.factors)]
     tol = SUBSPACE if eps(dtype) < 1e-10 else 1e-4  # single precision: eps times condition squared
     for got, expected in zip(started, references, strict=True):
         assert got.dtype == np.dtype(dtype)
@@ -704,7 +706,7 @@ def test_mode_svd_is_the_truncated_svd_of_the_unfolding(
     dense = z.todense() if isinstance(z, SparsePlusTucker) else z
     m = np.moveaxis(dense, mode, 0).reshape(shape[mode], -1)  # columns in C order
     r = rank[mode]
-    u, s, v = mode_svd(z, mode, r)
+    u, s, v = mode_svd(as_implicit(z), mode, r)
     assert u.shape == (shape[mode], r)
     assert v.shape == (m.shape[1], r)
     assert_orthonormal([u, v])

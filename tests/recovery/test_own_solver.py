@@ -39,7 +39,7 @@ class RelaxedDescent:
         return self._at(problem, tm.thosvd(start, problem.rank), np.nan)
 
     def step(self, problem: tm.Problem, state: RelaxedState) -> RelaxedState:
-        energy = problem.operator.tangent_energy(state.gradient)
+        energy = problem.operator.squared_norm(state.gradient)
         size = self.share * tm.steps.exact_step(state.gradient.squared_norm(), energy, 0.0)
         return self._at(problem, state.gradient.retract(size), size)
 

@@ -408,5 +408,5 @@ def test_an_operator_must_say_what_it_is() -> None:
 
     with pytest.raises(InputError, match="Nameless has no n_measurements"):
         tm.recover(Nameless(), np.ones(3), 1)
-    with pytest.raises(AssertionError, match="must set n_measurements"):
+    with pytest.raises(AssertionError, match="Nameless has no n_measurements"):
         tm.testing.check_operator(Nameless())

@@ -132,11 +132,11 @@ def test_change_is_relative(problem: tm.Problem) -> None:
 class Broken(tm.Sampling):
     """An operator that returns NaN."""
 
-    def pullback(self, x: tm.Tucker, y: Any, *, want_residual: bool = False) -> Any:
-        return super().pullback(x, y * np.nan, want_residual=want_residual)
+    def gradient(self, x: tm.Tucker, y: Any = None, **wanted: bool) -> Any:
+        return super().gradient(x, y * np.nan, **wanted)
 
-    def arrange(self, y: Any, modes: Any, threads: int | None) -> Any:
-        del modes, threads
+    def prepare(self, y: Any, **settings: Any) -> Any:
+        del settings
         return self, y
 
 

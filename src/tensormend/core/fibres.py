@@ -105,7 +105,7 @@ class Fibres:
     modes : tree order of the modes, root first, the leaf mode last
     nodes : per level of the tree, the coordinates of its nodes
     starts : per level, where the children of each node begin; one longer than ``nodes``
-    leaves : leaf-mode coordinate of every entry, in 32 bits, or in 16 after `compact`
+    leaves : leaf-mode coordinate of every entry, in 32 bits, or in 16 after `with_short_leaves`
 
     Notes
     -----
@@ -189,7 +189,7 @@ class Fibres:
         )
         return cls(shape, modes, tuple(nodes), closed, leaves)
 
-    def compact(self) -> Fibres:
+    def with_short_leaves(self) -> Fibres:
         """Return the same entries with leaf-mode coordinates in 16 bits where the size allows."""
         if self.shape[self.leaf_mode] > SHORT_SIZE:
             return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -24,19 +23,16 @@ from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 
-__all__ = ["ModeTangent", "TuckerTangent", "core_inverses", "core_roots", "orthonormal_complement"]
-
-T = TypeVar("T")
-
-CORE_CUTOFF = 1e-10  # core directions below this share of the largest carry no gradient
+__all__ = ["ModeTangent", "TuckerTangent", "orthonormal_complement"]
 
 
 @dataclass(frozen=True, eq=False)
 class TuckerTangent:
     """A tangent vector ``D ×_j U_j + sum_k C ×_{j≠k} U_j ×_k V_k`` at ``C ×_j U_j``.
 
-    The factors ``U_j`` of the point are orthonormal and ``U_k^H V_k = 0``, so the ``d + 1`` parts
-    are orthogonal to each other (equation 2.4 of the paper).
+    For the solvers the factors ``U_j`` of the point are orthonormal and ``U_k^H V_k = 0``, so that
+    the ``d + 1`` parts are orthogonal to each other (equation 2.4 of the paper); norms and inner
+    products assume that. Operators take tangent vectors with any factors.
     """
 
     point: Tucker
@@ -44,22 +40,22 @@ class TuckerTangent:
     factors: tuple[Array, ...]
 
     @classmethod
-    def from_pullback(cls, point: Tucker, core: Array, gradients: Sequence[Array]) -> TuckerTangent:
-        """Project a tensor ``G`` onto the tangent space, given its Tucker pull-back.
+    def from_products(cls, point: Tucker, core: Array, gradients: Sequence[Array]) -> TuckerTangent:
+        """Project a tensor ``G`` onto the tangent space, given its products with core and factors.
 
         ``core`` is ``G ×_j U_j^H`` and ``gradients[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``.
         """
         factors = tuple(
             (gradient - u @ (u.conj().T @ gradient)) @ inverse
             for u, gradient, inverse in zip(
-                point.factors, gradients, core_inverses(point), strict=True
+                point.factors, gradients, point.core_inverses, strict=True
             )
         )
         return cls(point, core, factors)
 
     @classmethod
     def project(cls, point: Tucker, z: Array) -> TuckerTangent:
-        """Project a dense tensor onto the tangent space: the slow twin of `from_pullback`."""
+        """Project a dense tensor onto the tangent space: the slow twin of `from_products`."""
         gradients = []
         core = z
         for k in range(point.ndim):
@@ -69,12 +65,12 @@ class TuckerTangent:
                 if j != k:
                     part = mode_product(part, point.factors[j].conj().T, j)
             gradients.append(matricize(part, k) @ matricize(point.core, k).conj().T)
-        return cls.from_pullback(point, core, gradients)
+        return cls.from_products(point, core, gradients)
 
     def inner(self, other: TuckerTangent) -> float:
         """Real part of the inner product with another tangent vector at the same point."""
         total = inner(self.core, other.core).real
-        for v, w, root in zip(self.factors, other.factors, core_roots(self.point), strict=True):
+        for v, w, root in zip(self.factors, other.factors, self.point.core_roots, strict=True):
             total += inner(v @ root, w @ root).real
         return float(total)
 
@@ -100,11 +96,11 @@ class TuckerTangent:
             )
             for k in range(z.ndim)
         ]
-        return self.from_pullback(point, multi_mode_product(z.core, overlaps), gradients)
+        return self.from_products(point, multi_mode_product(z.core, overlaps), gradients)
 
     def squared_norm(self) -> float:
         """Squared Frobenius norm, from the orthogonal parts."""
-        parts = (v @ root for v, root in zip(self.factors, core_roots(self.point), strict=True))
+        parts = (v @ root for v, root in zip(self.factors, self.point.core_roots, strict=True))
         return sum(map(squared_norm, (self.core, *parts)))
 
     def shifted(self, step_size: float) -> Tucker:
@@ -128,11 +124,9 @@ class TuckerTangent:
         pairs = zip(x.factors, self.factors, strict=True)
         return Tucker(core, tuple(np.concatenate(pair, axis=1) for pair in pairs))
 
-    def retract(
-        self, step_size: float, truncate: Callable[[Tucker, tuple[int, ...]], Tucker] = thosvd
-    ) -> Tucker:
+    def retract(self, step_size: float) -> Tucker:
         """Move along the vector and truncate back to the rank of the point, on the 2r core."""
-        return truncate(self.shifted(step_size), self.point.rank)
+        return thosvd(self.shifted(step_size), self.point.rank)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,51 +242,6 @@ def _refresh(panel: Array) -> Array:
     """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up."""
     fresh: Array = panel @ _newton(panel.conj().T @ panel)
     return fresh
-
-
-def _remember(point: Tucker, name: str, make: Callable[[Tucker], T]) -> T:
-    """Keep what depends on the core alone with the value it belongs to: one point, many vectors."""
-    kept: T | None = point.__dict__.get(name)
-    if kept is None:
-        kept = point.__dict__[name] = make(point)
-    return kept
-
-
-def core_roots(point: Tucker) -> list[Array]:
-    """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
-
-    Not from the product, which would square the condition number.
-    """
-
-    def make(point: Tucker) -> list[Array]:
-        return [left * s for left, s in _core_vectors(point)]
-
-    return _remember(point, "_core_roots", make)
-
-
-def core_inverses(point: Tucker) -> list[Array]:
-    """Inverse of ``M_k(C) M_k(C)^H`` for every mode, without directions that are not there."""
-
-    def make(point: Tucker) -> list[Array]:
-        inverses = []
-        for left, s in _core_vectors(point):
-            weights = np.zeros_like(s)
-            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
-            weights[solid] = s[solid] ** -2.0
-            inverses.append((left * weights) @ left.conj().T)
-        return inverses
-
-    return _remember(point, "_core_inverses", make)
-
-
-def _core_vectors(point: Tucker) -> list[tuple[Array, Array]]:
-    """Left singular vectors and singular values of the core along every mode."""
-
-    def make(point: Tucker) -> list[tuple[Array, Array]]:
-        unfoldings = (matricize(point.core, k) for k in range(point.ndim))
-        return [svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
-
-    return _remember(point, "_core_vectors", make)
 
 
 def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:

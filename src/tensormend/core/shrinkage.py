@@ -8,31 +8,18 @@ strength rather than all or nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tensormend.core.algebra import Array, eigh, mode_product, norm
-from tensormend.core.truncate import SparsePlusTucker, leading_eigenvectors
+from tensormend.core.implicit import as_implicit, exact_core, leading_basis, project
+from tensormend.core.subspaces import leading_eigenvectors
 from tensormend.core.tucker import Tucker
-from tensormend.errors import InputError
 
-__all__ = ["FILTERS", "Shrunk", "shrink"]
-
-
-def _ridge(squares: Array, floor: float) -> Array:
-    """``s^2 / (s^2 + tau^2)``, the Wiener filter of a signal of power ``s^2`` in white noise."""
-    return np.asarray(squares / (squares + floor))
-
-
-def _garrote(squares: Array, floor: float) -> Array:
-    """``max(1 - tau^2 / s^2, 0)``, which drops what is below ``tau``."""
-    return np.asarray(1 - floor / np.maximum(squares, floor))
-
-
-FILTERS: dict[str, Callable[[Array, float], Array]] = {"ridge": _ridge, "garrote": _garrote}
-"""Weights of singular directions from the squares of ``s`` and of ``tau``, by name."""
+__all__ = ["Shrunk", "shrink"]
 
 NEGLIGIBLE = 1e-2  # weight below which a direction is left out: measured, it makes no difference
 EXACT_SIZE = 1024  # up to this size all eigenvectors cost less than some of them
@@ -57,29 +44,39 @@ class Shrunk:
 
 
 def shrink(
-    z: Array | SparsePlusTucker,
+    z: Any,
     strength: float,
     *,
-    filter: str = "ridge",  # noqa: A002
-    balance: Sequence[float] | None = None,
+    mode_weights: Sequence[float] | None = None,
     rank: Sequence[int] | None = None,
-    order: Sequence[int] | None = None,
-    start: Sequence[Array] | None = None,
+    mode_order: Sequence[int] | None = None,
+    init: Sequence[Array] | None = None,
 ) -> Shrunk:
     """Shrink the singular directions of every mode, one mode after the other.
 
     In mode ``k`` of the current tensor the direction of singular value ``s`` is multiplied by
-    ``f(s)``, for the ridge filter ``s^2 / (s^2 + tau^2)`` with ``tau = strength * ||z||``.
+    ``s^2 / (s^2 + tau^2)`` with ``tau = strength * ||z||``, the Wiener filter of a signal of power
+    ``s^2`` in white noise.
 
     Parameters
     ----------
-    z : dense array, or sparse plus Tucker
-    strength : ``tau`` relative to the norm of ``z``
-    filter : ``"ridge"`` or ``"garrote"``, see `FILTERS`
-    balance : factors on ``tau``, one per mode; all 1 by default
-    rank : at most so many directions per mode; all by default
-    order : processing order of the modes; by descending size by default
-    start : factors near the answer, to start iterations from
+    z : array_like or ImplicitTensor
+        The tensor.
+    strength : float
+        ``tau`` relative to the norm of ``z``.
+    mode_weights : sequence of float, optional
+        Factors on ``tau``, one per mode; all 1 by default.
+    rank : sequence of int, optional
+        At most so many directions per mode; all by default.
+    mode_order : sequence of int, optional
+        Processing order of the modes; by descending size by default.
+    init : sequence of ndarray, optional
+        Factors near the answer, to start iterations from.
+
+    Returns
+    -------
+    Shrunk
+        The shrunken tensor and the weights of its directions.
 
     Examples
     --------
@@ -87,23 +84,40 @@ def shrink(
     >>> shrink(z, 0.3).x.norm() < norm(z)
     True
     """
-    if filter not in FILTERS:
-        raise InputError(f"filter must be one of {', '.join(FILTERS)}, got {filter!r}")
+    z = as_implicit(z)
     limits = tuple(z.shape) if rank is None else tuple(rank)
-    bases: tuple[Array, ...] | None = None
-    if isinstance(z, SparsePlusTucker):
-        bases = _loose_bases(z, limits, start)
-        z, start = z.project(bases), None
+    core, bases = exact_core(z) or (None, None)
+    if core is None:
+        guesses = (None,) * len(limits) if init is None else init
+        bases = tuple(
+            leading_basis(z, k, r, init=guesses[k], tol=LOOSE_TOL) for k, r in enumerate(limits)
+        )
+        core = project(z, bases)
+    return _shrink_core(
+        core, bases, strength, mode_weights, limits, mode_order, init if bases is None else None
+    )
+
+
+def _shrink_core(
+    z: Array,
+    bases: tuple[Array, ...] | None,
+    strength: float,
+    mode_weights: Sequence[float] | None,
+    limits: tuple[int, ...],
+    mode_order: Sequence[int] | None,
+    init: Sequence[Array] | None,
+) -> Shrunk:
+    """Shrink an array whose modes stand for bases, or for themselves."""
     floor = (strength * norm(z)) ** 2
-    if order is None:
-        order = sorted(range(z.ndim), key=lambda k: -limits[k])
+    if mode_order is None:
+        mode_order = sorted(range(z.ndim), key=lambda k: -limits[k])
     factors: dict[int, Array] = {}
     weights: dict[int, Array] = {}
-    for k in order:
-        guess = None if start is None else start[k]
+    for k in mode_order:
+        guess = None if init is None else init[k]
         squares, u = _spectrum(z, k, limits[k], guess)
-        own = floor if balance is None else floor * balance[k] ** 2
-        w = FILTERS[filter](squares, own) if own > 0 else np.ones_like(squares)
+        own = floor if mode_weights is None else floor * mode_weights[k] ** 2
+        w = np.asarray(squares / (squares + own)) if own > 0 else np.ones_like(squares)
         n_kept = max(1, int(np.count_nonzero(w > NEGLIGIBLE)))
         u, weights[k] = u[:, :n_kept], np.maximum(w[:n_kept], NEGLIGIBLE)
         z = mode_product(z, (u * weights[k]).conj().T, k)
@@ -113,7 +127,7 @@ def shrink(
     return Shrunk(x, tuple(weights[k] for k in modes))
 
 
-def _spectrum(z: Array, mode: int, rank: int, start: Array | None) -> tuple[Array, Array]:
+def _spectrum(z: Array, mode: int, rank: int, init: Array | None) -> tuple[Array, Array]:
     """Squares of the leading singular values of an unfolding, and the left singular vectors."""
     gram = _gram(z, mode)
     n = len(gram)
@@ -125,7 +139,7 @@ def _spectrum(z: Array, mode: int, rank: int, start: Array | None) -> tuple[Arra
         lambda q: gram @ q,
         n,
         rank,
-        start=start,
+        init=init,
         dtype=gram.dtype,
         tol=LOOSE_TOL,
         max_sweeps=LOOSE_SWEEPS,
@@ -146,21 +160,3 @@ def _gram(z: Array, mode: int) -> Array:
     for slab in slabs[1:]:
         out += slab @ slab.conj().T
     return np.asarray(out)
-
-
-def _loose_bases(
-    z: SparsePlusTucker, rank: tuple[int, ...], start: Sequence[Array] | None
-) -> tuple[Array, ...]:
-    """Leading singular subspaces of every mode, to the few digits that shrinkage needs."""
-    return tuple(
-        leading_eigenvectors(
-            z.gram(k),
-            z.shape[k],
-            r,
-            start=None if start is None else start[k],
-            dtype=z.dtype,
-            tol=LOOSE_TOL,
-            max_sweeps=LOOSE_SWEEPS,
-        )[0]
-        for k, r in enumerate(rank)
-    )

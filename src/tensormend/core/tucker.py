@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tensormend.core.algebra import (
     multi_mode_product,
     norm,
     normalize_mode,
+    svd,
     tall_qr,
 )
 from tensormend.core.fibres import check_indices
@@ -30,6 +32,7 @@ __all__ = ["Tucker", "degrees_of_freedom", "expand_key"]
 
 CHUNK_BYTES = 2**25  # working memory of one block of entries
 ROUNDING = 32  # roundings that a product of matrices with orthonormal columns may have
+CORE_CUTOFF = 1e-10  # core directions below this fraction of the largest carry no gradient
 SMALL_BYTES = 2**28  # up to which the whole tensor may be formed for its entries
 
 
@@ -161,6 +164,17 @@ class Tucker:
         check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
         return multi_mode_product(self.core, self.factors)
 
+    def compress(self, mode: int, q: Array) -> Tucker:
+        """Return the mode product with ``q^H``."""
+        mode = normalize_mode(mode, self.ndim)
+        small = q.conj().T @ self.factors[mode]
+        return Tucker(self.core, (*self.factors[:mode], small, *self.factors[mode + 1 :]))
+
+    def exact_core(self) -> tuple[Array, tuple[Array, ...]]:
+        """Return core and factors of the orthonormal form."""
+        x = self.orthonormal()
+        return x.core, x.factors
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("a Tucker tensor has no dense array to share; it must be made")
@@ -245,6 +259,31 @@ class Tucker:
         limit = ROUNDING * float(np.finfo(self.dtype).eps)
         grams = (u.conj().T @ u for u in self.factors)
         return all(bool(np.abs(g - np.eye(len(g))).max() <= limit) for g in grams)
+
+    @cached_property
+    def _core_vectors(self) -> list[tuple[Array, Array]]:
+        """Left singular vectors and singular values of the core along every mode."""
+        unfoldings = (matricize(self.core, k) for k in range(self.ndim))
+        return [svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
+
+    @cached_property
+    def core_roots(self) -> list[Array]:
+        """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
+
+        Not from the product, which would square the condition number.
+        """
+        return [left * s for left, s in self._core_vectors]
+
+    @cached_property
+    def core_inverses(self) -> list[Array]:
+        """Inverse of ``M_k(C) M_k(C)^H`` for every mode, without directions that are not there."""
+        inverses = []
+        for left, s in self._core_vectors:
+            weights = np.zeros_like(s)
+            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
+            weights[solid] = s[solid] ** -2.0
+            inverses.append((left * weights) @ left.conj().T)
+        return inverses
 
     def singular_values(self, mode: int) -> Array:
         """Singular values of the unfolding along a mode, at most ``r_mode`` of them."""

@@ -1,180 +1,308 @@
-"""The one contract of measurement operators, with correct defaults."""
+"""The contract of measurement operators, with correct defaults."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import (
-    Array,
-    matricize,
-    mode_product,
-    multi_mode_product,
-    norm,
-    squared_norm,
+from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, as_rank, norm
+from tensormend.core.algebra import squared_norm as array_square
+from tensormend.core.implicit import (
+    DenseTensor,
+    ImplicitTensor,
+    as_implicit,
+    project,
+    tensor_norm,
+    tucker_products,
 )
-from tensormend.core.manifold import ModeTangent, TuckerTangent
-from tensormend.core.truncate import SparsePlusTucker
+from tensormend.core.manifold import TuckerTangent
+from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 
-__all__ = ["ModeProducts", "Operator", "Pullback"]
+__all__ = [
+    "GaussNewtonProduct",
+    "Gradient",
+    "Operator",
+    "ScaledOperator",
+    "SelectedRows",
+    "as_multiplier",
+    "check_contract",
+]
+
+PAIRS = (("forward", "forward_tucker"), ("adjoint", "adjoint_tensor"))
 
 
 @dataclass(frozen=True, eq=False)
-class Pullback:
-    """The residual ``y - A(x)`` (or given measurements), pulled back through ``x``.
+class Gradient:
+    """Negative gradient of ``||A(x) - y||^2 / 2`` with respect to core and factors of ``x``.
 
-    With ``G = A*(y - A(x))``: ``loss`` is ``||y - A(x)||^2 / 2``, ``core`` is ``G ×_j U_j^H``,
-    ``factors[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and ``residual`` is empty unless asked for.
-    For orthonormal factors these are minus the gradients of the loss. ``gradient_norm`` is
-    ``||G||``.
+    With ``G = A*(y - A(x))`` and any factors ``U_k``, orthonormal or not.
+
+    Attributes
+    ----------
+    loss : float
+        ``||y - A(x)||^2 / 2``.
+    gradient_norm : float
+        ``||G||``, or an estimate of it where ``G`` is never formed.
+    core : ndarray
+        ``G ×_j U_j^H``.
+    factors : tuple of ndarray
+        ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``; empty unless asked for.
+    residual : ndarray
+        ``y - A(x)``; empty unless asked for.
     """
 
     loss: float
     gradient_norm: float
     core: Array
-    factors: tuple[Array, ...]
-    residual: Array
+    factors: tuple[Array, ...] = ()
+    residual: Array = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
-class ModeProducts:
-    """Single-mode products of ``G = A*(y - A(x))``, unfolded along a lead mode.
+class GaussNewtonProduct:
+    """``A*A`` applied to a tangent vector ``d``, at the point ``C ×_j U_j`` of ``d``.
 
-    ``across`` is ``G^T conj(U)`` (``N x r``) and ``along`` is ``G conj(V)`` (``n x r``), with the
-    ``N`` columns counted in C order over the other modes. ``gradient_norm`` is ``||G||``.
+    Attributes
+    ----------
+    squared_norm : float
+        ``||A(d)||^2``.
+    core : ndarray
+        ``A*A(d) ×_j U_j^H``.
+    factors : tuple of ndarray
+        ``M_k(A*A(d) ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``.
     """
 
-    loss: float
-    gradient_norm: float
-    across: Array
-    along: Array
+    squared_norm: float
+    core: Array
+    factors: tuple[Array, ...]
 
 
-class Operator(ABC):
+class Operator:
     """A linear map ``A`` from tensors of one shape to a vector of measurements.
 
-    A subclass sets ``tensor_shape``, ``n_measurements`` and ``tensor_dtype`` (and
-    ``threads`` where it uses more than one)
-    and gives `forward` and `adjoint`; every other method has a correct default built on these two,
-    to be overridden for speed.
-    `tensormend.testing.check_operator` holds any subclass to the contract.
+    A subclass sets ``tensor_shape``, ``n_measurements`` and ``tensor_dtype``, and gives one of
+    `forward` and `forward_tucker`, and one of `adjoint` and `adjoint_tensor`. Every other method
+    has a correct default built on these, to be overridden for speed. An operator that gives
+    `forward_tucker` and `adjoint_tensor` forms no array of the shape of the tensor, with any
+    method but SM-QRGD. `tensormend.testing.check_operator` checks a subclass.
+
+    Attributes
+    ----------
+    tensor_shape : tuple of int
+        Sizes of the modes of the tensor.
+    n_measurements : int
+        Number of measurements.
+    tensor_dtype : dtype
+        Data type of the tensor.
+    measurement_dtype : dtype
+        Data type of the measurements, by default that of the tensor. Where the tensor is real and
+        the measurements are complex (Fourier coefficients, for example), the adjoint is that of a
+        real map: it takes the real part.
     """
 
     tensor_shape: tuple[int, ...]
     n_measurements: int
     tensor_dtype: np.dtype[Any]
-    threads: int = 1
+    _measurement_dtype: np.dtype[Any] | None = None
 
     @property
     def measurement_dtype(self) -> np.dtype[Any]:
-        """Data type of the measurements: that of the tensor unless a subclass says otherwise."""
-        return self.tensor_dtype
+        """Data type of the measurements."""
+        return self.tensor_dtype if self._measurement_dtype is None else self._measurement_dtype
+
+    @measurement_dtype.setter
+    def measurement_dtype(self, dtype: Any) -> None:
+        self._measurement_dtype = np.dtype(dtype)
 
     def __mul__(self, factor: float) -> Operator:
         return ScaledOperator(self, as_multiplier(factor))
 
     __rmul__ = __mul__
 
-    @abstractmethod
+    # required, one of each pair
+
     def forward(self, x: Tucker | Array) -> Array:
-        """Measure a tensor: ``A(x)``, a vector of length ``n_measurements``."""
+        """Measure a tensor: ``A(x)``.
 
-    @abstractmethod
+        Parameters
+        ----------
+        x : ndarray or Tucker
+            The tensor; ``np.asarray(x)`` is its array in both cases.
+
+        Returns
+        -------
+        ndarray
+            The measurements, a vector of length ``n_measurements``.
+        """
+        _require(self, "forward", "forward_tucker")
+        if not isinstance(x, Tucker):
+            x = np.asarray(x)
+            x = Tucker(x, tuple(np.eye(n, dtype=x.dtype) for n in x.shape))
+        return self.forward_tucker(x)
+
+    def forward_tucker(self, x: Tucker) -> Array:
+        """Measure a tensor in factored form; the factors need not be orthonormal."""
+        _require(self, "forward_tucker", "forward")
+        return self.forward(x.todense())
+
     def adjoint(self, y: Array) -> Array:
-        """Apply the adjoint: ``A*(y)``, a dense tensor (guarded by the memory limit)."""
+        """Apply the adjoint: the array ``A*(y)``, where it fits the memory limit."""
+        _require(self, "adjoint", "adjoint_tensor")
+        return as_implicit(self.adjoint_tensor(y)).todense(DEFAULT_MEMORY_LIMIT)
 
-    def arrange(
-        self, y: Array, modes: Sequence[int], threads: int | None
-    ) -> tuple[Operator, Array]:
-        """Return an equal problem with the measurements in the order of a tree over the modes.
+    def adjoint_tensor(
+        self, y: Array, *, base: Tucker | None = None, step: float = 1.0
+    ) -> ImplicitTensor:
+        """Return ``base + step * A*(y)``, a tensor that need not be formed.
 
-        ``modes`` names them root first, the lead mode last. The default changes nothing.
+        Parameters
+        ----------
+        y : ndarray
+            Measurements.
+        base : Tucker, optional
+            Tensor to add to; zero by default.
+        step : float, default=1.0
+            Factor on ``A*(y)``.
+
+        Returns
+        -------
+        ImplicitTensor
+            In a form that `thosvd`, `sthosvd` and `shrink` take.
         """
-        del modes, threads
-        return self, y
-
-    def compact(self) -> Operator:
-        """Return an equal operator that takes less memory; the default has none."""
-        return self
-
-    def shifted(self, x: Tucker | None, step_size: float, y: Array) -> Array | SparsePlusTucker:
-        """Return ``x + step_size * A*(y)`` in a form that `thosvd` and `sthosvd` take."""
-        back = step_size * self.adjoint(y)
-        return back if x is None else x.todense() + back
-
-    def filled(self, x: Tucker, y: Array) -> tuple[float, Array | SparsePlusTucker]:
-        """Return the loss at ``x``, and ``x + A*(y - A(x))`` in a form that can be truncated.
-
-        For observed entries that is ``x`` with the data in their places.
-        """
-        residual = y - self.forward(x)
-        return 0.5 * squared_norm(residual), self.shifted(x, 1.0, residual)
-
-    def core_gradient(self, x: Tucker, y: Array | None) -> Array:
-        """Pull ``A*(y - A(x))`` back to the core by ``×_j U_j^H``; no ``y`` stands for zero."""
-        seen = self.forward(x)
-        residual = -seen if y is None else y - seen
-        return multi_mode_product(self.adjoint(residual), x.factors, adjoint=True)
-
-    def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
-        """Residual, loss and Tucker pull-back at ``x``."""
-        residual = y - self.forward(x)
-        pulled = self.pull(x, residual)
-        return replace(pulled, residual=residual) if want_residual else pulled
-
-    def pull(self, x: Tucker, y: Array) -> Pullback:
-        """Pull-back through ``x`` of measurements ``y``, from which nothing is subtracted."""
+        _require(self, "adjoint_tensor", "adjoint")
         back = self.adjoint(y)
-        # the parts of all modes but the first share their largest product
-        head = mode_product(back, x.factors[0].conj().T, 0)
-        rest: tuple[Array | None, ...] = (None, *x.factors[1:])
-        parts = [multi_mode_product(back, rest, adjoint=True)]
-        parts += [multi_mode_product(head, rest, adjoint=True, skip=k) for k in range(1, x.ndim)]
-        factors = tuple(
-            matricize(part, k) @ matricize(x.core, k).conj().T for k, part in enumerate(parts)
-        )
-        core = mode_product(parts[0], x.factors[0].conj().T, 0)
-        return Pullback(0.5 * squared_norm(y), norm(back), core, factors, np.empty(0, y.dtype))
+        if step != 1:
+            back = step * back
+        return DenseTensor(back if base is None else base.todense() + back)
 
-    def mode_products(
-        self, mode: int, left: Array, right: Array, rows: Array, y: Array
-    ) -> ModeProducts:
-        """Loss and single-mode products at the tensor whose unfolding is ``left right^T``."""
-        residual = y - self.forward(self._fold(mode, left @ right.T))
-        matrix = self._unfold(mode, self.adjoint(residual))
-        across, along = matrix.T @ left.conj(), matrix @ rows.conj()
-        return ModeProducts(0.5 * squared_norm(residual), norm(matrix), across, along)
+    # optional
 
-    def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
-        """Measure a tangent vector."""
-        if isinstance(tangent, TuckerTangent):
-            return self.forward(tangent.as_tucker())
-        return self.forward(tangent.todense(self.tensor_shape))
+    def gradient(
+        self, x: Tucker, y: Array | None = None, *, factors: bool = True, residual: bool = False
+    ) -> Gradient:
+        """Evaluate the loss and its gradient with respect to core and factors.
 
-    def energy(self, x: Tucker) -> float:
-        """Squared norm of the measurements of a tensor."""
-        return squared_norm(self.forward(x))
+        Parameters
+        ----------
+        x : Tucker
+            The iterate, with any factors.
+        y : ndarray, optional
+            Measurements; zeros by default.
+        factors : bool, default=True
+            Whether the gradients of the factors are wanted.
+        residual : bool, default=False
+            Whether ``y - A(x)`` is wanted.
 
-    def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
-        """Squared norm of the measurements of a tangent vector."""
-        return squared_norm(self.forward_tangent(tangent))
+        Returns
+        -------
+        Gradient
+            Loss, ``||A*(y - A(x))||`` and negative gradients.
+        """
+        seen = self.forward_tucker(x)
+        misfit = -seen if y is None else y - seen
+        back = as_implicit(self.adjoint_tensor(misfit))
+        parts: tuple[Array, ...] = ()
+        if factors:
+            core, parts = tucker_products(back, x)
+        else:
+            core = project(back, x.factors)
+        kept = misfit if residual else np.empty(0, misfit.dtype)
+        return Gradient(0.5 * array_square(misfit), tensor_norm(back), core, parts, kept)
 
-    def normal(self, tangent: TuckerTangent) -> Pullback:
-        """Measure a tangent vector and pull the measurements back through its point."""
-        return self.pull(tangent.point, self.forward_tangent(tangent))
+    def gauss_newton_product(self, d: TuckerTangent) -> GaussNewtonProduct:
+        """Measure a tangent vector, and apply the adjoint at its point."""
+        y = self.forward_tucker(d.as_tucker())
+        core, factors = tucker_products(as_implicit(self.adjoint_tensor(y)), d.point)
+        return GaussNewtonProduct(array_square(y), core, factors)
 
-    def _unfold(self, mode: int, x: Array) -> Array:
-        return np.moveaxis(x, mode, 0).reshape(self.tensor_shape[mode], -1)
+    def squared_norm(self, x: Tucker | TuckerTangent) -> float:
+        """Squared norm of the measurements of a tensor or of a tangent vector."""
+        tucker = x.as_tucker() if isinstance(x, TuckerTangent) else x
+        return array_square(self.forward_tucker(tucker))
 
-    def _fold(self, mode: int, matrix: Array) -> Array:
-        others = [n for k, n in enumerate(self.tensor_shape) if k != mode]
-        return np.moveaxis(matrix.reshape(-1, *others), 0, mode)
+    def gradient_step(self, x: Tucker, y: Array) -> tuple[float, ImplicitTensor]:
+        """Return the loss at ``x``, and ``x + A*(y - A(x))``.
+
+        For observed entries that is ``x`` with the data in place of the observed entries.
+        """
+        residual = y - self.forward_tucker(x)
+        return 0.5 * array_square(residual), self.adjoint_tensor(residual, base=x)
+
+    def initial_estimate(self, y: Array, rank: Sequence[int]) -> Tucker:
+        """Estimate the tensor from its measurements: ``A*(y)`` truncated, of the best length."""
+        rank = as_rank(rank, self.tensor_shape)
+        return self._with_best_length(thosvd(self.adjoint_tensor(y), rank))
+
+    def prepare(
+        self,
+        y: Array,
+        *,
+        mode_order: Sequence[int] | None = None,
+        dtype: Any = None,
+        threads: int | None = None,
+    ) -> tuple[Operator, Array]:
+        """Return an equivalent operator and measurements, prepared for many evaluations.
+
+        Parameters
+        ----------
+        y : ndarray
+            Measurements.
+        mode_order : sequence of int, optional
+            Order in which the modes are best stored, the innermost last.
+        dtype : dtype, optional
+            Data type to round the measurements to; sums keep the precision of the tensor.
+        threads : int, optional
+            Threads of the evaluations.
+
+        Returns
+        -------
+        operator : Operator
+            The same measurements, maybe in another order.
+        y : ndarray
+            The measurements in that order.
+        """
+        del mode_order, threads
+        return self, y if dtype is None else y.astype(dtype)
+
+    def rows(self, subset: Any) -> Operator:
+        """Return the operator of some of the measurements.
+
+        Parameters
+        ----------
+        subset : array_like of int or bool
+            Positions of the measurements, or true where a measurement is taken.
+        """
+        return SelectedRows(self, self._positions(subset))
+
+    # for subclasses
+
+    def _with_best_length(self, x: Tucker) -> Tucker:
+        """Multiply ``x = P A*(y)``, ``P`` a projection, so that it fits the measurements best."""
+        # <A(x), y> = <x, A*(y)> is the squared norm of the core
+        square = self.squared_norm(x)
+        return x * (norm(x.core) ** 2 / square) if square > 0 else x
+
+    def _positions(self, subset: Any) -> Array:
+        """Check the argument of `rows`, and return it as positions."""
+        subset = np.asarray(subset)
+        is_mask = subset.dtype == np.bool_ and subset.shape == (self.n_measurements,)
+        if not is_mask and not (subset.ndim == 1 and subset.dtype.kind in "iu"):
+            raise InputError(
+                f"rows takes a vector of positions, or {self.n_measurements} booleans, got "
+                f"{subset.dtype} of shape {subset.shape}"
+            )
+        positions = np.arange(self.n_measurements)[subset]
+        if not len(positions) or len(np.unique(positions)) != len(positions):
+            raise InputError(
+                "rows takes one or more measurements, each once, got "
+                f"{len(positions)} of which {len(np.unique(positions))} differ"
+            )
+        return np.asarray(positions)
 
     def _check_tensor(self, x: Tucker | Array) -> Tucker | Array:
         """Check the argument of `forward`."""
@@ -198,29 +326,104 @@ class Operator(ABC):
         return y
 
 
+def _require(operator: Operator, name: str, other: str) -> None:
+    """Refuse a default that would call itself through the default of the other method."""
+    if getattr(type(operator), other) is getattr(Operator, other):
+        raise InputError(
+            f"an operator must define {name} or {other}, {type(operator).__name__} defines "
+            "neither; add one of them"
+        )
+
+
+def check_contract(operator: Any) -> Operator:
+    """Check that something is an operator with all that the contract requires."""
+    if not isinstance(operator, Operator):
+        raise InputError(
+            f"operator must be a tensormend Operator, got {type(operator).__name__}; "
+            "wrap a matrix as tensormend.MatrixOperator(matrix, shape), observed entries as "
+            "tensormend.Sampling(shape, indices), or derive a class from tensormend.Operator"
+        )
+    for name in ("tensor_shape", "n_measurements", "tensor_dtype"):
+        if not hasattr(operator, name):
+            raise InputError(
+                "an operator must set tensor_shape, n_measurements and tensor_dtype, "
+                f"{type(operator).__name__} has no {name}; set it in its __init__"
+            )
+    for name, other in PAIRS:
+        if getattr(type(operator), name) is getattr(Operator, name):
+            _require(operator, name, other)
+    return operator
+
+
 class ScaledOperator(Operator):
-    """A multiple of an operator, made by ``a * operator``."""
+    """A multiple of an operator, made by ``a * operator``.
+
+    Parameters
+    ----------
+    inner : Operator
+        The operator.
+    multiplier : float
+        The factor.
+    """
 
     def __init__(self, inner: Operator, multiplier: float) -> None:
         self.inner, self.multiplier = inner, multiplier
         self.tensor_shape, self.n_measurements = inner.tensor_shape, inner.n_measurements
-        self.tensor_dtype, self.threads = inner.tensor_dtype, inner.threads
+        self.tensor_dtype, self.measurement_dtype = inner.tensor_dtype, inner.measurement_dtype
 
     def __repr__(self) -> str:
         return f"{self.multiplier} * {self.inner!r}"
-
-    @property
-    def measurement_dtype(self) -> np.dtype[Any]:
-        """Data type of the measurements."""
-        return self.inner.measurement_dtype
 
     def forward(self, x: Tucker | Array) -> Array:
         """Measure a tensor."""
         return self.multiplier * self.inner.forward(x)
 
-    def adjoint(self, y: Array) -> Array:
-        """Apply the adjoint."""
-        return self.multiplier * self.inner.adjoint(y)
+    def forward_tucker(self, x: Tucker) -> Array:
+        """Measure a tensor in factored form."""
+        return self.multiplier * self.inner.forward_tucker(x)
+
+    def adjoint_tensor(
+        self, y: Array, *, base: Tucker | None = None, step: float = 1.0
+    ) -> ImplicitTensor:
+        """Return ``base + step * A*(y)``."""
+        return self.inner.adjoint_tensor(y, base=base, step=step * self.multiplier)
+
+
+class SelectedRows(Operator):
+    """Some measurements of an operator, made by ``operator.rows(subset)``.
+
+    Parameters
+    ----------
+    inner : Operator
+        The operator.
+    positions : ndarray of int
+        Positions of the measurements.
+    """
+
+    def __init__(self, inner: Operator, positions: Array) -> None:
+        self.inner, self.positions = inner, positions
+        self.tensor_shape, self.n_measurements = inner.tensor_shape, len(positions)
+        self.tensor_dtype, self.measurement_dtype = inner.tensor_dtype, inner.measurement_dtype
+
+    def __repr__(self) -> str:
+        return f"{self.n_measurements} rows of {self.inner!r}"
+
+    def forward(self, x: Tucker | Array) -> Array:
+        """Measure a tensor."""
+        return self.inner.forward(x)[self.positions]
+
+    def forward_tucker(self, x: Tucker) -> Array:
+        """Measure a tensor in factored form."""
+        return self.inner.forward_tucker(x)[self.positions]
+
+    def adjoint_tensor(
+        self, y: Array, *, base: Tucker | None = None, step: float = 1.0
+    ) -> ImplicitTensor:
+        """Return ``base + step * A*(y)``."""
+        y = self._check_measurements(y)
+        whole = np.zeros(self.inner.n_measurements, dtype=y.dtype)
+        whole[self.positions] = y
+        return self.inner.adjoint_tensor(whole, base=base, step=step)
 
 
 def as_multiplier(factor: Any) -> float:

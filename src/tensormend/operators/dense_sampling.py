@@ -15,12 +15,14 @@ from tensormend.core.algebra import (
     check_memory,
     is_inexact,
     multi_mode_product,
+    norm,
     squared_norm,
 )
 from tensormend.core.fibres import check_indices
+from tensormend.core.implicit import DenseTensor
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.operators.base import Operator
+from tensormend.operators.base import Gradient, Operator
 
 __all__ = ["DenseSampling"]
 
@@ -34,9 +36,12 @@ class DenseSampling(Operator):
 
     Parameters
     ----------
-    shape : sizes of the modes
-    indices : ``m x d`` integers, each entry once, in any order; measurements keep that order
-    dtype : data type of the measurements
+    shape : sequence of int
+        Sizes of the modes.
+    indices : array_like of int, shape (m, d)
+        Indices of the observed entries, each once, in any order; measurements keep that order.
+    dtype : dtype, default=numpy.float64
+        Data type of tensor and measurements.
 
     Examples
     --------
@@ -54,14 +59,14 @@ class DenseSampling(Operator):
             )
         check_memory(self.tensor_shape, self.tensor_dtype, DEFAULT_MEMORY_LIMIT, "the dense tensor")
         indices = check_indices(np.asarray(indices), self.tensor_shape)
-        self.places: Array = np.ravel_multi_index(tuple(indices.T), self.tensor_shape)
-        self.n_measurements = len(self.places)
-        self.seen: Array = np.zeros(math.prod(self.tensor_shape), dtype=bool)
-        self.seen[self.places] = True
-        if np.count_nonzero(self.seen) != self.n_measurements:
+        self.positions: Array = np.ravel_multi_index(tuple(indices.T), self.tensor_shape)
+        self.n_measurements = len(self.positions)
+        self.observed: Array = np.zeros(math.prod(self.tensor_shape), dtype=bool)
+        self.observed[self.positions] = True
+        if np.count_nonzero(self.observed) != self.n_measurements:
             raise InputError(
                 f"each entry may be observed once, got {self.n_measurements} indices of "
-                f"{np.count_nonzero(self.seen)} entries; drop or average the repeated ones"
+                f"{np.count_nonzero(self.observed)} entries; drop or average the repeated ones"
             )
 
     def __repr__(self) -> str:
@@ -72,26 +77,38 @@ class DenseSampling(Operator):
     def forward(self, x: Tucker | Array) -> Array:
         """Observe the entries of a tensor."""
         x = self._check_tensor(x)
-        return np.asarray((x.todense() if isinstance(x, Tucker) else x).ravel()[self.places])
+        return np.asarray((x.todense() if isinstance(x, Tucker) else x).ravel()[self.positions])
 
     def adjoint(self, y: Array) -> Array:
-        """Put measurements back in their places, zero elsewhere."""
+        """Put measurements at their indices, zero elsewhere."""
         y = self._check_measurements(y)
         out = np.zeros(math.prod(self.tensor_shape), dtype=y.dtype)
-        out[self.places] = y
+        out[self.positions] = y
         return out.reshape(self.tensor_shape)
 
-    def filled(self, x: Tucker, y: Array) -> tuple[float, Array]:
-        """Return the loss at ``x``, and ``x`` with the data in their places."""
-        whole = x.todense().ravel()
-        residual = y - whole[self.places]
-        whole[self.places] = y
-        return 0.5 * squared_norm(residual), whole.reshape(self.tensor_shape)
-
-    def core_gradient(self, x: Tucker, y: Array | None) -> Array:
-        """Pull the residual back to the core."""
+    def gradient(
+        self, x: Tucker, y: Array | None = None, *, factors: bool = True, residual: bool = False
+    ) -> Gradient:
+        """Evaluate loss and gradient; that of the core alone without a list of measurements."""
+        if factors or residual:
+            return super().gradient(x, y, factors=factors, residual=residual)
         whole = x.todense().ravel()
         if y is not None:
-            whole[self.places] -= y
-        whole *= self.seen
-        return -multi_mode_product(whole.reshape(self.tensor_shape), x.factors, adjoint=True)
+            whole[self.positions] -= y
+        whole *= self.observed
+        core = -multi_mode_product(whole.reshape(self.tensor_shape), x.factors, adjoint=True)
+        size = norm(whole)
+        return Gradient(0.5 * size**2, size, core)
+
+    def gradient_step(self, x: Tucker, y: Array) -> tuple[float, DenseTensor]:
+        """Return the loss at ``x``, and ``x`` with the data in place of the observed entries."""
+        whole = x.todense().ravel()
+        residual = y - whole[self.positions]
+        whole[self.positions] = y
+        return 0.5 * squared_norm(residual), DenseTensor(whole.reshape(self.tensor_shape))
+
+    def rows(self, subset: Any) -> DenseSampling:
+        """Return the operator of some of the entries."""
+        positions = self.positions[self._positions(subset)]
+        indices = np.stack(np.unravel_index(positions, self.tensor_shape), axis=1)
+        return DenseSampling(self.tensor_shape, indices, dtype=self.tensor_dtype)

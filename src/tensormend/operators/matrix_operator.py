@@ -106,3 +106,7 @@ class MatrixOperator(Operator):
         y = self._check_measurements(y)
         # conj(y)^T A read as a vector avoids a conjugated copy of the matrix
         return np.asarray(y.conj() @ self.matrix).conj().reshape(self.tensor_shape)
+
+    def rows(self, subset: Any) -> MatrixOperator:
+        """Return the operator of some rows of the matrix."""
+        return MatrixOperator(self.matrix[self._positions(subset)], self.tensor_shape)

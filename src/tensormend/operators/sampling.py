@@ -12,16 +12,19 @@ from tensormend.core import kernels
 from tensormend.core.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
+    as_rank,
     as_shape,
     check_memory,
     is_inexact,
 )
 from tensormend.core.fibres import Fibres
 from tensormend.core.manifold import ModeTangent, TuckerTangent
-from tensormend.core.truncate import SparsePlusTucker
+from tensormend.core.sparse import SparsePlusTucker
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.operators.base import ModeProducts, Operator, Pullback, as_multiplier
+from tensormend.operators.base import GaussNewtonProduct, Gradient, Operator, as_multiplier
+from tensormend.operators.single_mode import ModeProducts
+from tensormend.operators.spectral import corrected_estimate
 
 __all__ = ["Sampling"]
 
@@ -167,108 +170,130 @@ class Sampling(Operator):
 
     def forward(self, x: Tucker | Array) -> Array:
         """Observe the entries of a tensor."""
-        x = self._check_tensor(x)
         if isinstance(x, Tucker):
-            f = self.fibres
-            core, factors = _tree_order(x, f.modes)
-            values = kernels.tucker_values(f.tree, core, factors, self.threads)
-            return self._measured(values)
-        return self._measured(
-            x[tuple(self.fibres.coordinates(k) for k in range(len(self.tensor_shape)))]
-        )
+            return self.forward_tucker(x)
+        x = np.asarray(self._check_tensor(x))
+        return self._measured(x[self._where()])
+
+    def forward_tucker(self, x: Tucker) -> Array:
+        """Observe the entries of a tensor in factored form."""
+        self._check_tensor(x)
+        f = self.fibres
+        core, factors = _tree_order(x, f.modes)
+        return self._measured(kernels.tucker_values(f.tree, core, factors, self.threads))
 
     def adjoint(self, y: Array, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
-        """Put measurements back in their places, zero elsewhere."""
+        """Put measurements at their indices, zero elsewhere."""
         y = self._check_measurements(y)
         check_memory(self.tensor_shape, y.dtype, memory_limit, "the dense adjoint")
         out = np.zeros(self.tensor_shape, dtype=y.dtype)
-        where = tuple(self.fibres.coordinates(k) for k in range(len(self.tensor_shape)))
-        out[where] = self._stored(y) * self.multiplier**2
+        out[self._where()] = self._stored(y) * self.multiplier**2
         return out
 
-    def arrange(
-        self, y: Array, modes: Sequence[int], threads: int | None
+    def _where(self) -> tuple[Array, ...]:
+        return tuple(self.fibres.coordinates(k) for k in range(len(self.tensor_shape)))
+
+    def adjoint_tensor(
+        self, y: Array, *, base: Tucker | None = None, step: float = 1.0
+    ) -> SparsePlusTucker:
+        """Return ``base + step * A*(y)``, sparse and low-rank part kept apart."""
+        weight = step * self.multiplier**2
+        values = self._stored(y) if weight == 1 else weight * self._stored(y)
+        dtype = np.result_type(values.dtype, self.tensor_dtype)
+        return SparsePlusTucker(self.fibres, values, base, self.threads, dtype)
+
+    def gradient(
+        self, x: Tucker, y: Array | None = None, *, factors: bool = True, residual: bool = False
+    ) -> Gradient:
+        """Evaluate loss, gradient and residual in one pass over the entries."""
+        self._check_tensor(x)
+        f = self.fibres
+        core, panels = _tree_order(x, f.modes)
+        square, core, gradients, values = kernels.tucker_pullback(
+            f.tree,
+            np.zeros(self.n_measurements, dtype=x.dtype) if y is None else self._stored(y),
+            core,
+            panels,
+            want_residual=residual,
+            subtract=True,
+            threads=self.threads,
+        )
+        core, parts = self._in_mode_order(core, gradients)
+        weight = self.multiplier**2
+        seen = EMPTY if values is None else self._measured(values)
+        size = weight * math.sqrt(square)
+        return Gradient(0.5 * weight * square, size, core, parts if factors else (), seen)
+
+    def gauss_newton_product(self, d: TuckerTangent) -> GaussNewtonProduct:
+        """Apply ``A*A`` in one pass over the entries, keeping no measurement."""
+        square, core, gradients = kernels.tucker_normal(*self._moving(d), self.threads)
+        return GaussNewtonProduct(
+            self.multiplier**2 * square, *self._in_mode_order(core, gradients)
+        )
+
+    def squared_norm(self, x: Tucker | TuckerTangent) -> float:
+        """Squared norm of the entries, which are not kept."""
+        if isinstance(x, TuckerTangent):
+            square = kernels.tangent_energy(*self._moving(x), self.threads)
+        else:
+            self._check_tensor(x)
+            core, factors = _tree_order(x, self.fibres.modes)
+            square = kernels.tucker_energy(self.fibres.tree, core, factors, self.threads)
+        return float(self.multiplier**2 * square)
+
+    def gradient_step(self, x: Tucker, y: Array) -> tuple[float, SparsePlusTucker]:
+        """Return the loss at ``x``, and ``x`` with the data in place of the observed entries."""
+        found = self.gradient(x, y, factors=False, residual=True)
+        return found.loss, self.adjoint_tensor(found.residual, base=x)
+
+    def initial_estimate(self, y: Array, rank: Sequence[int]) -> Tucker:
+        """Estimate the tensor with factors corrected for the diagonal of the Gram matrices."""
+        rank = as_rank(rank, self.tensor_shape)
+        return self._with_best_length(corrected_estimate(self.adjoint_tensor(y), rank))
+
+    def prepare(
+        self,
+        y: Array,
+        *,
+        mode_order: Sequence[int] | None = None,
+        dtype: Any = None,
+        threads: int | None = None,
     ) -> tuple[Sampling, Array]:
-        """Store the entries in a tree order and bring the measurements into it."""
+        """Store the entries in a tree order, and bring the measurements into it.
+
+        With a ``dtype`` the indices of the leaf mode take 16 bits where its size allows.
+        """
         y = self._check_measurements(y)
+        modes = self.fibres.modes if mode_order is None else mode_order
         fibres, permutation = self.fibres.arranged(modes)
         if self._permutation is not None:
             y = y[self._permutation]
         if permutation is not None:
             y = y[permutation]
+        tensor_dtype = np.result_type(self.tensor_dtype, y.dtype)
+        if dtype is not None:
+            fibres, y = fibres.with_short_leaves(), y.astype(dtype)
         out = Sampling.__new__(Sampling)
-        out._set(
-            fibres,
-            None,
-            self.multiplier,
-            self.tensor_dtype,
-            self.threads if threads is None else threads,
-        )
+        n_threads = self.threads if threads is None else threads
+        out._set(fibres, None, self.multiplier, tensor_dtype, n_threads)
         return out, y
 
-    def compact(self) -> Sampling:
-        """Keep lead-mode indices in 16 bits where the size allows."""
-        out = Sampling.__new__(Sampling)
-        fibres = self.fibres.compact()
-        out._set(fibres, self._permutation, self.multiplier, self.tensor_dtype, self.threads)
-        return out
+    def rows(self, subset: Any) -> Sampling:
+        """Return the operator of some of the entries."""
+        indices = self.indices[self._positions(subset)]
+        leaf_mode, dtype = self.fibres.leaf_mode, self.tensor_dtype
+        kind: dict[str, Any] = {"leaf_mode": leaf_mode, "dtype": dtype, "threads": self.threads}
+        return self.multiplier * Sampling(self.tensor_shape, indices, **kind)
 
-    def shifted(self, x: Tucker | None, step_size: float, y: Array) -> SparsePlusTucker:
-        """Return ``x + step_size * A*(y)``, sparse and low-rank part kept apart."""
-        weight = step_size * self.multiplier**2
-        values = self._stored(y) if weight == 1 else weight * self._stored(y)
-        dtype = np.result_type(values.dtype, self.tensor_dtype)
-        return SparsePlusTucker(self.fibres, values, x, self.threads, dtype)
-
-    def filled(self, x: Tucker, y: Array) -> tuple[float, SparsePlusTucker]:
-        """Return the loss at ``x``, and ``x`` with the data in their places."""
-        pull = self.pullback(x, y, want_residual=True)
-        return pull.loss, self.shifted(x, 1.0, pull.residual)
-
-    def core_gradient(self, x: Tucker, y: Array | None) -> Array:
-        """Pull the residual back to the core in one pass."""
-        return self.pullback(
-            x, np.zeros(self.n_measurements, dtype=x.dtype) if y is None else y
-        ).core
-
-    def pullback(self, x: Tucker, y: Array, *, want_residual: bool = False) -> Pullback:
-        """Residual, loss and Tucker pull-back in one pass over the entries."""
-        return self._pull(x, y, want_residual=want_residual, subtract=True)
-
-    def pull(self, x: Tucker, y: Array) -> Pullback:
-        """Pull measurements back in one pass over the entries."""
-        return self._pull(x, y, want_residual=False, subtract=False)
-
-    def _pull(self, x: Tucker, y: Array, *, want_residual: bool, subtract: bool) -> Pullback:
-        f = self.fibres
-        core, factors = _tree_order(x, f.modes)
-        square, core, gradients, residual = kernels.tucker_pullback(
-            f.tree,
-            self._stored(y),
-            core,
-            factors,
-            want_residual=want_residual,
-            subtract=subtract,
-            threads=self.threads,
-        )
-        return self._in_mode_order(square, core, gradients, residual)
-
-    def _in_mode_order(
-        self, square: float, core: Array, gradients: list[Array], residual: Array | None
-    ) -> Pullback:
-        weight = self.multiplier**2
-        back = [self.fibres.modes.index(k) for k in range(len(self.tensor_shape))]
-        core, factors = core.transpose(back), tuple(gradients[k] for k in back)
-        if weight != 1:
-            core, factors = weight * core, tuple(weight * gradient for gradient in factors)
-        seen = EMPTY if residual is None else self._measured(residual)
-        return Pullback(0.5 * weight * square, weight * math.sqrt(square), core, factors, seen)
+    # single-mode products
 
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
     ) -> ModeProducts:
         """Loss and single-mode products in one pass over the entries."""
-        f, values = self._lead_fibres(mode, self._stored(y))
+        f, permutation = self.fibres.along(mode)
+        values = self._stored(y)
+        values = values if permutation is None else values[permutation]
         square, across, along = kernels.mode_pass(
             f.tree, f.columns, values, left, right, rows, self.threads
         )
@@ -277,41 +302,25 @@ class Sampling(Operator):
             across, along = weight * across, weight * along
         return ModeProducts(0.5 * weight * square, weight * math.sqrt(square), across, along)
 
-    def forward_tangent(self, tangent: TuckerTangent | ModeTangent) -> Array:
-        """Measure a tangent vector in one pass without values."""
-        if isinstance(tangent, TuckerTangent):
-            return self.forward(tangent.as_tucker())
-        f, permutation = self.fibres.along(tangent.mode)
-        panels = _panels(tangent)
-        values = kernels.mode_values(f.tree, f.columns, *panels, self.threads)
-        if permutation is not None:
-            stored = np.empty_like(values)
-            stored[permutation] = values
-            values = stored
-        return self._measured(values)
-
-    def energy(self, x: Tucker) -> float:
-        """Measure a tensor without keeping the measurements."""
-        self._check_tensor(x)
-        f = self.fibres
-        core, factors = _tree_order(x, f.modes)
-        square = kernels.tucker_energy(f.tree, core, factors, self.threads)
+    def mode_squared_norm(self, tangent: ModeTangent) -> float:
+        """Squared norm of the entries of a tangent vector of a single mode."""
+        f, _ = self.fibres.along(tangent.mode)
+        panels = np.hstack([tangent.left, tangent.along]), (tangent.across, tangent.rows)
+        square = kernels.mode_energy(f.tree, f.columns, *panels, self.threads)
         return float(self.multiplier**2 * square)
 
-    def tangent_energy(self, tangent: TuckerTangent | ModeTangent) -> float:
-        """Measure a tangent vector without keeping the measurements."""
-        if isinstance(tangent, TuckerTangent):
-            square = kernels.tangent_energy(*self._moving(tangent), self.threads)
-        else:
-            f, _ = self.fibres.along(tangent.mode)
-            panels = _panels(tangent)
-            square = kernels.mode_energy(f.tree, f.columns, *panels, self.threads)
-        return float(self.multiplier**2 * square)
+    # between the order of the tree and that of the modes
 
-    def normal(self, tangent: TuckerTangent) -> Pullback:
-        """Measure a tangent vector and pull it back in one pass, keeping no measurement."""
-        square, core, gradients = kernels.tucker_normal(*self._moving(tangent), self.threads)
-        return self._in_mode_order(square, core, gradients, None)
+    def _in_mode_order(
+        self, core: Array, gradients: list[Array]
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """Bring core and factors from the order of the tree into that of the modes."""
+        weight = self.multiplier**2
+        back = [self.fibres.modes.index(k) for k in range(len(self.tensor_shape))]
+        core, factors = core.transpose(back), tuple(gradients[k] for k in back)
+        if weight != 1:
+            core, factors = weight * core, tuple(weight * gradient for gradient in factors)
+        return core, factors
 
     def _moving(self, tangent: TuckerTangent) -> tuple[Any, ...]:
         """Tree, tensor, and what the tensor moves by, as the kernels take them."""
@@ -320,15 +329,7 @@ class Sampling(Operator):
         x, step = _tree_order(tangent.point, f.modes), _tree_order(tangent, f.modes)
         return f.tree, *x, *step
 
-    def _lead_fibres(self, mode: int, values: Array) -> tuple[Fibres, Array]:
-        fibres, permutation = self.fibres.along(mode)
-        return fibres, values if permutation is None else values[permutation]
-
 
 def _tree_order(x: Tucker | TuckerTangent, modes: tuple[int, ...]) -> tuple[Array, list[Array]]:
     core = np.ascontiguousarray(x.core.transpose(modes))
     return core, [np.ascontiguousarray(x.factors[k]) for k in modes]
-
-
-def _panels(tangent: ModeTangent) -> tuple[Array, tuple[Array, Array]]:
-    return np.hstack([tangent.left, tangent.along]), (tangent.across, tangent.rows)

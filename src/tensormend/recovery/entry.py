@@ -17,6 +17,7 @@ from tensormend.core.progress import progress_bar
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator, Sampling
+from tensormend.operators.base import check_contract
 from tensormend.recovery.checkpoint import Checkpoint
 from tensormend.recovery.checks import check_truth, check_validation_data, warn_about_data
 from tensormend.recovery.contract import Ordered, Solver, Stepped, Targeted, traits_of
@@ -128,11 +129,7 @@ def recover(
     (True, True)
     """
     clock = time.perf_counter()
-    if not isinstance(operator, Operator):
-        raise InputError(
-            f"operator must be a tensormend Operator, got {type(operator).__name__}; "
-            "wrap a matrix as tensormend.MatrixOperator(matrix, shape)"
-        )
+    check_contract(operator)
     problem = Problem(operator, y, as_rank(rank, operator.tensor_shape))
     stop = StoppingCriteria(tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit)
     solver = _make_solver(method, step, stop)

@@ -17,8 +17,9 @@ from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.operators import Operator
+from tensormend.operators.base import check_contract
 
-__all__ = ["Gradient", "Problem"]
+__all__ = ["Problem", "TangentGradient"]
 
 # Sizes up to which, and down to the inverse of which, eighth powers of measurements and sums of
 # many of them are far from the limits of the data type, by its bits.
@@ -26,7 +27,7 @@ ORDINARY = {32: 2.0**8, 64: 2.0**64}
 TYPES = {"f": ("float32", "float64"), "c": ("complex64", "complex128")}  # of measurements
 
 
-class Gradient(NamedTuple):
+class TangentGradient(NamedTuple):
     """Loss at an iterate, ``||G||`` of ``G = A*(y - A(x))``, and its projection on the tangent."""
 
     loss: float
@@ -51,12 +52,7 @@ class Problem:
     _square: float | None = field(init=False, repr=False)  # of the norm of y, where it is known
 
     def __post_init__(self) -> None:
-        for name in ("tensor_shape", "n_measurements", "tensor_dtype"):
-            if not hasattr(self.operator, name):
-                raise InputError(
-                    "an operator must set tensor_shape, n_measurements and tensor_dtype, "
-                    f"{type(self.operator).__name__} has no {name}; set it in its __init__"
-                )
+        check_contract(self.operator)
         y = np.asarray(self.y)
         if y.dtype.kind not in "biufc":
             raise InputError(f"y must hold numbers, got an array of {y.dtype}")
@@ -65,11 +61,14 @@ class Problem:
                 f"y must hold one value per measurement, shape ({self.operator.n_measurements},), "
                 f"got shape {y.shape}"
             )
-        dtype = np.result_type(y.dtype, self.operator.tensor_dtype)
+        tensor, measured = self.operator.tensor_dtype, self.operator.measurement_dtype
+        dtype = np.result_type(y.dtype, tensor, measured)
         if not is_inexact(dtype):
             dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         y = np.ascontiguousarray(y, dtype=dtype)
-        largest, square = kernels.survey(y, self.operator.threads)
+        if measured.kind == "c" and tensor.kind != "c":
+            dtype = y.real.dtype
+        largest, square = kernels.survey(y, self.threads)
         if not np.isfinite(largest):
             bad = ~np.isfinite(y)
             raise InputError(
@@ -105,6 +104,11 @@ class Problem:
         ):
             object.__setattr__(out, name, value)
         return out
+
+    @property
+    def threads(self) -> int:
+        """Threads of the operator, 1 where it does not say."""
+        return int(getattr(self.operator, "threads", 1))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -167,7 +171,7 @@ class Problem:
             raise InputError(
                 f"measurement_dtype must be a data type such as numpy.float32, got {dtype!r}"
             ) from None
-        allowed = [name for name in TYPES[self.dtype.kind] if np.dtype(name) <= self.dtype]
+        allowed = [name for name in TYPES[self.y.dtype.kind] if np.dtype(name) <= self.y.dtype]
         if dtype.name not in allowed:
             raise InputError(
                 f"measurement_dtype must be one of {' or '.join(allowed)} for a problem of "
@@ -179,20 +183,21 @@ class Problem:
                 f"got some of size {self.magnitude:.1g}; divide them by that first, or leave "
                 "measurement_dtype out"
             )
-        return self._with(self.operator.compact(), self.y.astype(dtype))
+        return self._with(*self.operator.prepare(self.y, dtype=dtype))
 
     def initial_point(self, x0: Tucker | None) -> Tucker:
         """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``."""
         if x0 is None:
-            return thosvd(self.operator.shifted(None, 1.0, self.y), self.rank)
+            return thosvd(self.operator.adjoint_tensor(self.y), self.rank)
         return x0 if x0.rank == self.rank and x0.is_orthonormal() else thosvd(x0, self.rank)
 
-    def gradient(self, x: Tucker) -> Gradient:
+    def gradient(self, x: Tucker) -> TangentGradient:
         """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
-        pull = self.operator.pullback(x, self.y)
-        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
-        return Gradient(pull.loss, pull.gradient_norm, tangent)
+        found = self.operator.gradient(x, self.y)
+        tangent = TuckerTangent.from_products(x, found.core, found.factors)
+        return TangentGradient(found.loss, found.gradient_norm, tangent)
 
     def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
         """Return an equal problem with the measurements in the order of a tree over the modes."""
-        return self._with(*self.operator.arrange(self.y, modes, threads), square=self._square)
+        prepared = self.operator.prepare(self.y, mode_order=modes, threads=threads)
+        return self._with(*prepared, square=self._square)

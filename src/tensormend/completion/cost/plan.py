@@ -22,10 +22,10 @@ from tensormend.core.fibres import (
     Fibres,
     choose_modes,
 )
-from tensormend.core.truncate import FULL_BASIS
+from tensormend.core.subspaces import FULL_BASIS
 from tensormend.core.tucker import degrees_of_freedom
+from tensormend.operators.spectral import MANY_SAMPLES
 from tensormend.recovery.contract import IterationCost, Ordered, cost_of
-from tensormend.recovery.init import MANY_SAMPLES
 from tensormend.recovery.registry import make_solver
 
 __all__ = ["Plan", "measure_speed"]

@@ -150,4 +150,4 @@ def _widen(problem: Problem, x: Tucker, rank: tuple[int, ...]) -> Tucker:
     """Take the directions that a fit misses most from its residual."""
     residual = problem.y - problem.operator.forward(x)
     ratio = problem.operator.n_measurements / math.prod(problem.shape)
-    return thosvd(problem.operator.shifted(x, 1 / ratio, residual), rank)
+    return thosvd(problem.operator.adjoint_tensor(residual, base=x, step=1 / ratio), rank)

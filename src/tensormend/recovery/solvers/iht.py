@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from tensormend.core.algebra import Array, squared_norm
-from tensormend.core.truncate import SparsePlusTucker, as_order, sthosvd, thosvd
+from tensormend.core.implicit import ImplicitTensor
+from tensormend.core.truncate import as_order, sthosvd, thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.contract import IterationCost, Sizes
@@ -32,21 +33,23 @@ class ThresholdingState:
 
 
 def _evaluate(problem: Problem, x: Tucker, step_size: float) -> ThresholdingState:
-    pull = problem.operator.pullback(x, problem.y, want_residual=True)
-    return ThresholdingState(x, pull.loss, step_size, pull.residual, pull.core, pull.gradient_norm)
+    found = problem.operator.gradient(x, problem.y, residual=True)
+    return ThresholdingState(
+        x, found.loss, step_size, found.residual, found.core, found.gradient_norm
+    )
 
 
 def _shift(
     problem: Problem, state: ThresholdingState, rule: StepRule
-) -> tuple[float, Array | SparsePlusTucker]:
+) -> tuple[float, ImplicitTensor]:
     """Take the gradient step of equation 2.1, with the step size of equation 2.3."""
     direction = Tucker(state.direction, state.x.factors)
     alpha = rule(
         lambda: squared_norm(state.direction),
-        lambda: squared_norm(problem.operator.forward(direction)),
+        lambda: squared_norm(problem.operator.forward_tucker(direction)),
         rounding_level(state.gradient_norm, problem.dtype),
     )
-    return alpha, problem.operator.shifted(state.x, alpha, state.residual)
+    return alpha, problem.operator.adjoint_tensor(state.residual, base=state.x, step=alpha)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class TIHT:
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
         """Take one gradient step and truncate."""
         alpha, z = _shift(problem, state, self.step_rule)
-        return _evaluate(problem, thosvd(z, problem.rank, start=state.x.factors), alpha)
+        return _evaluate(problem, thosvd(z, problem.rank, init=state.x.factors), alpha)
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
@@ -109,13 +112,13 @@ class SeMPIHT:
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
         """Start at ``x0`` or at the ST-HOSVD of ``A* y``."""
-        z = problem.operator.shifted(None, 1.0, problem.y) if x0 is None else x0
-        return _evaluate(problem, sthosvd(z, problem.rank, order=self.mode_order), np.nan)
+        z = problem.operator.adjoint_tensor(problem.y) if x0 is None else x0
+        return _evaluate(problem, sthosvd(z, problem.rank, mode_order=self.mode_order), np.nan)
 
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
         """Take one gradient step and truncate."""
         alpha, z = _shift(problem, state, self.step_rule)
-        x = sthosvd(z, problem.rank, order=self.mode_order, start=state.x.factors)
+        x = sthosvd(z, problem.rank, mode_order=self.mode_order, init=state.x.factors)
         return _evaluate(problem, x, alpha)
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:

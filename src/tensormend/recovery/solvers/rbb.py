@@ -50,7 +50,7 @@ class RBB:
         """Start at ``x0`` or at ``H_r(A* y)``."""
         x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
-        energy = problem.operator.tangent_energy(tangent)
+        energy = problem.operator.squared_norm(tangent)
         noise = rounding_level(gradient_norm, problem.dtype)
         step = exact_step(tangent.squared_norm(), energy, noise)
         return RBBState(x, loss, np.nan, tangent, step, (loss,))

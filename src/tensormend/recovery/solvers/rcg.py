@@ -78,7 +78,7 @@ class RCG:
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
     """Take the exact step on the tangent space, halved while the retraction raises the loss."""
-    energy = problem.operator.tangent_energy(direction)
+    energy = problem.operator.squared_norm(direction)
     noise = rounding_level(state.gradient_norm, problem.dtype)
     alpha = exact_step(state.tangent.inner(direction), energy, noise)
 

@@ -56,7 +56,7 @@ class RGD:
         """Move along the projected gradient and retract."""
         alpha = self.step_rule(
             state.tangent.squared_norm,
-            lambda: problem.operator.tangent_energy(state.tangent),
+            lambda: problem.operator.squared_norm(state.tangent),
             rounding_level(state.gradient_norm, problem.dtype),
         )
         return self._evaluate(problem, state.tangent.retract(alpha), alpha)

@@ -13,7 +13,7 @@ from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.operators import Pullback
+from tensormend.operators import Gradient
 from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import backtrack, rounding_level
@@ -28,17 +28,17 @@ RESOLVED = 2.0**12  # roundings of a squared norm down to which subtractions fro
 
 @dataclass(frozen=True, eq=False)
 class RGNState:
-    """An iterate and the pull-back of its residual."""
+    """An iterate and the gradient of the loss there."""
 
     x: Tucker
     loss: float
     step_size: float
-    pull: Pullback
+    gradient: Gradient
 
     @cached_property
     def tangent(self) -> TuckerTangent:
         """The projected gradient, which the last iterate of a run needs not."""
-        return TuckerTangent.from_pullback(self.x, self.pull.core, self.pull.factors)
+        return TuckerTangent.from_products(self.x, self.gradient.core, self.gradient.factors)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RGN:
     """Riemannian Gauss-Newton: minimize the loss over the whole tangent space, then retract.
 
     The least-squares problem ``min ||A(d) - residual||`` over tangent vectors ``d`` is solved by
-    conjugate gradients that only apply ``A`` and its pull-back, until the gradient has fallen to
+    conjugate gradients that only apply ``A*A``, until the gradient has fallen to
     the fraction ``forcing`` (or the relative residual of the iterate where that is smaller, so that
     convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done,
     ``max_far`` of them while the relative residual is above 0.1: far away the tangent space says
@@ -100,16 +100,16 @@ class RGN:
         resolved = RESOLVED * float(np.finfo(x.dtype).eps) * misfit
         goal = goal if resolved < goal < misfit else -np.inf
         total: TuckerTangent | None = None
-        if first <= rounding_level(state.pull.gradient_norm, x.dtype) ** 2:
+        if first <= rounding_level(state.gradient.gradient_norm, x.dtype) ** 2:
             return state.tangent
         for _ in range(self.max_far if relative > FAR else self.max_inner):
-            pulled = operator.normal(direction)
-            curvature = 2 * pulled.loss
+            product = operator.gauss_newton_product(direction)
+            curvature = product.squared_norm
             if not curvature > 0:
                 break
             alpha = square / curvature
             total = direction.times(alpha) if total is None else total.plus(direction, alpha)
-            image = TuckerTangent.from_pullback(x, pulled.core, pulled.factors)
+            image = TuckerTangent.from_products(x, product.core, product.factors)
             residual = residual.plus(image, -alpha)
             previous, square = square, residual.squared_norm()
             misfit -= alpha * previous
@@ -119,8 +119,8 @@ class RGN:
         return state.tangent if total is None else total
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> RGNState:
-        pull = problem.operator.pullback(x, problem.y)
-        return RGNState(x, pull.loss, step_size, pull)
+        gradient = problem.operator.gradient(x, problem.y)
+        return RGNState(x, gradient.loss, step_size, gradient)
 
     def save(self, state: RGNState) -> dict[str, Array]:
         """Return the arrays that determine a state."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tensormend.core.algebra import Array, mode_product
-from tensormend.core.manifold import TuckerTangent, core_inverses
+from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
 from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
@@ -62,7 +62,7 @@ class ScaledGD:
         linear = TuckerTangent(x, core, state.tangent.factors)
         alpha = self.step_rule(
             lambda: state.tangent.inner(linear),
-            lambda: problem.operator.tangent_energy(linear),
+            lambda: problem.operator.squared_norm(linear),
             rounding_level(state.gradient_norm, problem.dtype),
         )
         factors = tuple(u + alpha * v for u, v in zip(x.factors, state.factors, strict=True))
@@ -70,11 +70,11 @@ class ScaledGD:
         return self._evaluate(problem, moved, alpha)
 
     def _evaluate(self, problem: Problem, x: Tucker, step_size: float) -> ScaledGDState:
-        pull = problem.operator.pullback(x, problem.y)
-        factors = tuple(g @ w for g, w in zip(pull.factors, core_inverses(x), strict=True))
-        tangent = TuckerTangent.from_pullback(x, pull.core, pull.factors)
+        found = problem.operator.gradient(x, problem.y)
+        factors = tuple(g @ w for g, w in zip(found.factors, x.core_inverses, strict=True))
+        tangent = TuckerTangent.from_products(x, found.core, found.factors)
         return ScaledGDState(
-            x, pull.loss, step_size, pull.core, factors, tangent, pull.gradient_norm
+            x, found.loss, step_size, found.core, factors, tangent, found.gradient_norm
         )
 
     def save(self, state: ScaledGDState) -> dict[str, Array]:

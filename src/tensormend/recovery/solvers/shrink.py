@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from tensormend.core.algebra import Array, inner, norm
-from tensormend.core.shrinkage import FILTERS, Shrunk, shrink
-from tensormend.core.truncate import SparsePlusTucker
+from tensormend.core.implicit import ImplicitTensor, extrapolate
+from tensormend.core.shrinkage import Shrunk, shrink
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 from tensormend.recovery.arrays import add_prefix, take_prefix
@@ -25,7 +25,7 @@ SOLVED = 1e-8  # relative residual at which there is nothing left to do
 
 @dataclass(frozen=True, eq=False)
 class ShrinkState:
-    """An iterate and the one before it, with the observed data filled in, and what led here.
+    """An iterate, the one before it, ``x + A*(y - A(x))`` of both, and what led here.
 
     ``strength`` and ``degrees_of_freedom`` are those of the last shrinkage.
     """
@@ -34,8 +34,8 @@ class ShrinkState:
     loss: float
     step_size: float
     previous: Tucker
-    filled: Array | SparsePlusTucker
-    last_filled: Array | SparsePlusTucker
+    moved: ImplicitTensor
+    last_moved: ImplicitTensor
     n_steps: int
     strength: float
     degrees_of_freedom: float
@@ -65,8 +65,6 @@ class Shrink:
     ----------
     strength : float, default=3e-3
         Final ``tau / ||x||``; small for clean data of which many entries are observed.
-    filter : {"ridge", "garrote"}, default="ridge"
-        See `tensormend.shrinkage.FILTERS`.
     initial_strength : float, default=0.1
         First value of ``tau / ||x||``.
     decay : float, default=0.75
@@ -84,7 +82,6 @@ class Shrink:
     name: ClassVar[str] = "shrink"
     traits: ClassVar[Traits] = Traits(allows_underdetermined=True)
     strength: float = 3e-3
-    filter: str = "ridge"
     initial_strength: float = 0.1
     decay: float = 0.75
     iterations_per_strength: int = 2
@@ -93,8 +90,6 @@ class Shrink:
     mode_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.filter not in FILTERS:
-            raise InputError(f"filter must be one of {', '.join(FILTERS)}, got {self.filter!r}")
         if not 0 <= self.strength < np.inf:
             raise InputError(f"strength must be a number, 0 or more, got {self.strength!r}")
         if not 0 < self.decay < 1:
@@ -126,15 +121,13 @@ class Shrink:
         """Start at ``x0`` or at the shrunken ``A* y``."""
         strength, freedom = np.nan, np.nan
         if x0 is None:
-            back = problem.operator.shifted(None, 1.0, problem.y)
+            back = problem.operator.adjoint_tensor(problem.y)
             strength = self.strength_at(0)
-            start = shrink(
-                back, strength, filter=self.filter, balance=self.mode_weights, rank=problem.rank
-            )
+            start = shrink(back, strength, mode_weights=self.mode_weights, rank=problem.rank)
             x0, freedom = start.x, start.degrees_of_freedom
         x0 = x0.orthonormal()
-        loss, filled = problem.operator.filled(x0, problem.y)
-        return ShrinkState(x0, loss, np.nan, x0, filled, filled, 0, strength, freedom, False)
+        loss, moved = problem.operator.gradient_step(x0, problem.y)
+        return ShrinkState(x0, loss, np.nan, x0, moved, moved, 0, strength, freedom, False)
 
     def step(self, problem: Problem, state: ShrinkState) -> ShrinkState:
         """Take directions and weights from the iterate, and solve for the core."""
@@ -142,35 +135,30 @@ class Shrink:
         shrunk = shrink(
             self._ahead(state),
             strength,
-            filter=self.filter,
-            balance=self.mode_weights,
+            mode_weights=self.mode_weights,
             rank=problem.rank,
-            start=state.x.factors,
+            init=state.x.factors,
         )
         x = _improve(problem, shrunk, self.cg_steps)
-        loss, filled = problem.operator.filled(x, problem.y)
+        loss, moved = problem.operator.gradient_step(x, problem.y)
         n_steps = state.n_steps + 1
         return ShrinkState(
             x,
             loss,
             1.0,
             state.x,
-            filled,
-            state.filled,
+            moved,
+            state.moved,
             n_steps,
             strength,
             shrunk.degrees_of_freedom,
             n_steps >= self.n_path,
         )
 
-    def _ahead(self, state: ShrinkState) -> Array | SparsePlusTucker:
-        now, last = state.filled, state.last_filled
+    def _ahead(self, state: ShrinkState) -> ImplicitTensor:
         if state.n_steps == 0 or self.momentum == 0:
-            return now
-        if isinstance(now, SparsePlusTucker) and isinstance(last, SparsePlusTucker):
-            return now.ahead(last, self.momentum)
-        out: Array = now + self.momentum * (now - last)  # type: ignore[operator]
-        return out
+            return state.moved
+        return extrapolate(state.moved, state.last_moved, self.momentum)
 
     def save(self, state: ShrinkState) -> dict[str, Array]:
         """Return the arrays that determine a state."""
@@ -187,12 +175,12 @@ class Shrink:
         step_size, strength, freedom = (float(number) for number in arrays["numbers"])
         x = Tucker.from_arrays(arrays)
         previous = Tucker.from_arrays(take_prefix("previous.", arrays))
-        loss, filled = problem.operator.filled(x, problem.y)
-        _, last = problem.operator.filled(previous, problem.y)
+        loss, moved = problem.operator.gradient_step(x, problem.y)
+        _, last = problem.operator.gradient_step(previous, problem.y)
         n_steps = int(arrays["n_steps"])
         is_finished = n_steps >= self.n_path
         return ShrinkState(
-            x, loss, step_size, previous, filled, last, n_steps, strength, freedom, is_finished
+            x, loss, step_size, previous, moved, last, n_steps, strength, freedom, is_finished
         )
 
     def degrees_of_freedom(
@@ -206,18 +194,12 @@ class Shrink:
         """
         x = x * (1 / problem.unit)
         problem = problem.in_units()
-        _, filled = problem.operator.filled(x, problem.y)
-        shrunk = shrink(
-            filled,
-            self.strength,
-            filter=self.filter,
-            balance=self.mode_weights,
-            rank=problem.rank,
-        )
+        _, moved = problem.operator.gradient_step(x, problem.y)
+        shrunk = shrink(moved, self.strength, mode_weights=self.mode_weights, rank=problem.rank)
         signs = rng.choice(np.array([-1, 1], dtype=problem.dtype), problem.operator.n_measurements)
         nothing = replace(shrunk, x=Tucker(np.zeros_like(shrunk.x.core), shrunk.x.factors))
         answer = _improve(Problem(problem.operator, signs, problem.rank), nothing, n_steps)
-        return float(inner(signs, problem.operator.forward(answer)).real)
+        return float(inner(signs, problem.operator.forward_tucker(answer)).real)
 
 
 def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:
@@ -233,7 +215,8 @@ def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:
     slack = 1 - root**2
 
     def misfit(v: Array, y: Array | None) -> Array:
-        out: Array = problem.operator.core_gradient(Tucker(v, factors), y) - slack * v
+        gradient = problem.operator.gradient(Tucker(v, factors), y, factors=False)
+        out: Array = gradient.core - slack * v
         return out
 
     v = shrunk.x.core / root

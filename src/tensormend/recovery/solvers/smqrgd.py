@@ -16,10 +16,12 @@ from tensormend.core.algebra import (
     mode_product,
     normalize_mode,
 )
+from tensormend.core.implicit import DenseTensor
 from tensormend.core.manifold import ModeTangent
 from tensormend.core.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
+from tensormend.operators.single_mode import mode_products, mode_squared_norm
 from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.contract import IterationCost, Sizes
 from tensormend.recovery.problem import Problem
@@ -123,7 +125,7 @@ class SMQRGD:
             (6, int(columns), r), problem.dtype, DEFAULT_MEMORY_LIMIT, "the row panels of SM-QRGD"
         )
         if x0 is None:
-            z = problem.operator.shifted(None, 1.0, problem.y)
+            z = problem.operator.adjoint_tensor(problem.y)
             left, s, rows = mode_svd(z, lead, r)
         else:
             x = thosvd(x0, problem.rank)
@@ -134,10 +136,10 @@ class SMQRGD:
         """Take one step: tangent projection, lead mode from the small matrix, other modes."""
         alpha = self.step_rule(
             state.tangent.squared_norm,
-            lambda: problem.operator.tangent_energy(state.tangent),
+            lambda: mode_squared_norm(problem.operator, state.tangent),
             rounding_level(state.gradient_norm, problem.dtype),
         )
-        left, s, rows = state.tangent.retract(alpha, state.base, problem.operator.threads)
+        left, s, rows = state.tangent.retract(alpha, state.base, problem.threads)
         return self._finish(problem, left, s, rows, alpha, state.x)
 
     def _finish(
@@ -151,21 +153,21 @@ class SMQRGD:
     ) -> SMQRGDState:
         """Truncate the other modes of ``X-hat = left diag(s) rows^T`` and evaluate."""
         lead, *others = self.modes(problem)
-        threads = problem.operator.threads
+        threads = problem.threads
         sizes = [n for k, n in enumerate(problem.shape) if k != lead]
         panel = np.empty_like(rows)
         map_rows(lambda part: np.multiply(rows[part], s, out=panel[part]), len(rows), threads)
         body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, lead)
-        start = None if previous is None else previous.factors
-        core, factors = truncate_modes(body, problem.rank, others, start, threads)
+        init = None if previous is None else previous.factors
+        core, factors = truncate_modes(DenseTensor(body, threads), problem.rank, others, init)
         factors[lead] = left
-        x = Tucker(core, tuple(factors[k] for k in range(len(problem.shape))))
+        x = Tucker(core.todense(), tuple(factors[k] for k in range(len(problem.shape))))
         return self._evaluate(problem, x, np.ascontiguousarray(rows), step_size)
 
     def _evaluate(self, problem: Problem, x: Tucker, rows: Array, step_size: float) -> SMQRGDState:
         lead = self.modes(problem)[0]
         left, base = x.factors[lead], _panel(x, lead)
-        products = problem.operator.mode_products(lead, left, base, rows, problem.y)
+        products = mode_products(problem.operator, lead, left, base, rows, problem.y)
         tangent = ModeTangent.from_products(lead, left, rows, products.across, products.along)
         return SMQRGDState(x, products.loss, step_size, base, tangent, products.gradient_norm)
 

@@ -39,7 +39,7 @@ def time_passes(
         tasks: dict[str, Callable[[], float]] = {
             "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
             "values at the entries": lambda: _time(lambda: operator.forward(start)),
-            "pull-back pass": lambda: _time(lambda: operator.pullback(start, y)),
+            "pull-back pass": lambda: _time(lambda: operator.gradient(start, y)),
         }
         for name in solvers:
             tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, start, threads)

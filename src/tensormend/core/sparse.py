@@ -1,0 +1,219 @@
+"""Sampled entries plus a Tucker tensor, kept apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensormend.core import kernels
+from tensormend.core.algebra import (
+    DEFAULT_MEMORY_LIMIT,
+    Array,
+    check_memory,
+    eigh,
+    multi_mode_product,
+    norm,
+    normalize_mode,
+    squared_norm,
+)
+from tensormend.core.fibres import Fibres
+from tensormend.core.implicit import DenseTensor
+from tensormend.core.subspaces import FULL_BASIS, leading_eigenvectors
+from tensormend.core.tucker import Tucker
+from tensormend.errors import InputError
+
+__all__ = ["SparsePlusTucker"]
+
+WHOLE_GRAM = 1e7  # entries times size below which all of a small Gram matrix beats a part of it
+LOOSE_SWEEPS = 4  # sweeps at most where few digits are asked for
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePlusTucker:
+    """The sum of sampled entries (zero elsewhere) and a Tucker tensor, kept apart.
+
+    Parameters
+    ----------
+    fibres : where the entries are
+    values : the entries, in storage order
+    tucker : the low-rank part, brought to orthonormal form; ``None`` for none
+    threads : threads of the kernels
+    dtype : data type of sums, by default that of the entries, which may have half its bits
+    """
+
+    fibres: Fibres
+    values: Array
+    tucker: Tucker | None = None
+    threads: int = 1
+    dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if self.dtype is None:
+            object.__setattr__(self, "dtype", self.values.dtype)
+        if self.tucker is not None:
+            object.__setattr__(self, "tucker", self.tucker.orthonormal())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return self.fibres.shape
+
+    def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+        """Form the whole array, or refuse above the memory limit."""
+        check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
+        out = np.zeros(self.shape, dtype=self.dtype)
+        if self.tucker is not None:
+            out += self.tucker.todense(memory_limit)
+        out[tuple(self.fibres.indices().T)] += self.values
+        return out
+
+    def _entries(self, mode: int) -> tuple[Fibres, Array]:
+        """Fibres along a mode and the entries in their order."""
+        fibres, permutation = self.fibres.along(mode)
+        return fibres, self.values if permutation is None else self.values[permutation]
+
+    @cached_property
+    def _cross(self) -> tuple[Array, ...]:
+        """``M_k(S ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``, ``S`` being the sparse part."""
+        x, f = self._low_rank(), self.fibres
+        _, _, gradients, _ = kernels.tucker_pullback(
+            f.tree,
+            self.values,
+            x.core.transpose(f.modes),
+            [x.factors[k] for k in f.modes],
+            subtract=False,
+            threads=self.threads,
+        )
+        return tuple(gradients[f.modes.index(k)] for k in range(x.ndim))
+
+    def _low_rank(self) -> Tucker:
+        if self.tucker is None:
+            raise InputError("this sum has no low-rank part")
+        return self.tucker
+
+    def gram(self, mode: int, shrink: float = 1.0) -> Callable[[Array], Array]:
+        """Return the map ``Q -> M M^H Q`` for the unfolding ``M`` along a mode.
+
+        With ``S`` the sparse part and ``U`` the factor of the mode, ``M M^H`` is
+        ``S S^H + F U^H + U F^H + U A U^H`` with ``F = S X^H U`` and ``A = U^H X X^H U``, both
+        small, so no more than one pass over the entries is needed. With ``shrink`` other than 1,
+        for entries alone, the diagonal of ``M M^H`` is multiplied by it first.
+        """
+        if shrink != 1 and self.tucker is not None:
+            raise InputError("shrink is for entries alone, got a low-rank part as well")
+        fibres, values = self._entries(mode)
+        diagonal = None
+        if shrink != 1:
+            n = self.shape[mode]
+            energies = kernels.leaf_energies(fibres.tree, values, n, self.threads)
+            diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
+
+        def sparse(q: Array) -> Array:
+            q = np.ascontiguousarray(q)
+            out: Array = kernels.gram_pass(fibres.tree, values, q, self.threads)
+            return out if diagonal is None else out + diagonal * q
+
+        if self.tucker is None:
+            return sparse
+        u, cross = self.tucker.factors[mode], self._cross[mode]
+        core = np.moveaxis(self.tucker.core, mode, 0).reshape(u.shape[1], -1)
+        small = core @ core.conj().T
+
+        def total(q: Array) -> Array:
+            inside = u.conj().T @ q
+            out = sparse(q)
+            out += cross @ inside + u @ (cross.conj().T @ q + small @ inside)
+            return out
+
+        return total
+
+    def leading_basis(
+        self, mode: int, rank: int, *, init: Array | None = None, tol: float | None = None
+    ) -> Array:
+        """Compute leading left singular vectors by products with blocks."""
+        gram, n = self.gram(mode), self.shape[mode]
+        if tol is not None:
+            return leading_eigenvectors(
+                gram, n, rank, init=init, dtype=self.dtype, tol=tol, max_sweeps=LOOSE_SWEEPS
+            )[0]
+        if n <= FULL_BASIS and len(self.values) * n <= WHOLE_GRAM:
+            whole = gram(np.eye(n, dtype=self.dtype))
+            vectors = eigh((whole + whole.conj().T) / 2)[1]
+            return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
+        return leading_eigenvectors(gram, n, rank, init=init, dtype=self.dtype)[0]
+
+    def compress(self, mode: int, q: Array) -> DenseTensor:
+        """Mode product with ``q^H``: dense, with ``q.shape[1]`` in place of the mode's size."""
+        mode = normalize_mode(mode, len(self.shape))
+        others = self.shape[:mode] + self.shape[mode + 1 :]
+        panel = self.panel(mode, q).reshape(*others, q.shape[1])
+        return DenseTensor(np.moveaxis(panel, -1, mode))
+
+    def panel(self, mode: int, q: Array) -> Array:
+        """``M^T conj(q)`` for the unfolding ``M``, columns in C order."""
+        mode = normalize_mode(mode, len(self.shape))
+        others = self.shape[:mode] + self.shape[mode + 1 :]
+        check_memory((*others, q.shape[1]), self.dtype, DEFAULT_MEMORY_LIMIT, "the panel")
+        fibres, values = self._entries(mode)
+        panel: Array = kernels.fibre_products(
+            fibres.tree,
+            fibres.columns,
+            values,
+            np.ascontiguousarray(q),
+            math.prod(others),
+            self.threads,
+        )
+        if self.tucker is not None:
+            panel += _tucker_panel(self.tucker, mode, q)
+        return panel
+
+    def norm(self) -> float:
+        """Frobenius norm."""
+        if self.tucker is None:
+            return norm(self.values)
+        f = self.fibres
+        core, factors = self.tucker.core, self.tucker.factors
+        below = kernels.tucker_values(
+            f.tree,
+            np.ascontiguousarray(core.transpose(f.modes)),
+            [factors[k] for k in f.modes],
+            self.threads,
+        )
+        square = squared_norm(core) + squared_norm(self.values + below) - squared_norm(below)
+        return math.sqrt(max(square, 0.0))
+
+    def extrapolate(self, previous: SparsePlusTucker, momentum: float) -> SparsePlusTucker:
+        """Return ``self + momentum * (self - previous)`` where both have the same indices."""
+        values = self.values + momentum * (self.values - previous.values)
+        step = self._low_rank() - previous._low_rank()
+        return replace(self, values=values, tucker=self._low_rank() + step * momentum)
+
+    def project(self, factors: Sequence[Array]) -> Array:
+        """Core ``self ×_k U_k^H`` over all modes, without any large array."""
+        modes = self.fibres.modes
+        zero = np.zeros(tuple(factors[k].shape[1] for k in modes), dtype=self.dtype)
+        _, core, _, _ = kernels.tucker_pullback(
+            self.fibres.tree,
+            self.values,
+            zero,
+            [np.ascontiguousarray(factors[k]) for k in modes],
+            threads=self.threads,
+        )
+        core = np.asarray(core.transpose(np.argsort(modes)))
+        if self.tucker is not None:
+            overlaps = [q.conj().T @ u for q, u in zip(factors, self.tucker.factors, strict=True)]
+            core = np.asarray(core + multi_mode_product(self.tucker.core, overlaps))
+        return core
+
+
+def _tucker_panel(x: Tucker, mode: int, q: Array) -> Array:
+    """``M^T conj(q)`` for the unfolding ``M`` of a Tucker tensor, columns in C order."""
+    factors = list(x.factors)
+    factors[mode] = q.conj().T @ x.factors[mode]
+    panel = np.moveaxis(multi_mode_product(x.core, factors), mode, -1)
+    return np.ascontiguousarray(panel).reshape(-1, q.shape[1])
