@@ -30,9 +30,15 @@ OPERATORS: dict[str, Callable[[tuple[int, ...], str], tm.Operator]] = {
     "isotropic sampling": lambda shape, dtype: tm.Sampling(
         shape, _indices(shape), norm="isotropic", dtype=dtype
     ),
-    "masked": lambda shape, dtype: tm.DenseSampling(shape, _indices(shape), dtype=dtype),
+    "dense sampling": lambda shape, dtype: tm.DenseSampling(shape, _indices(shape), dtype=dtype),
     "gaussian": lambda shape, dtype: tm.MatrixOperator.gaussian(shape, 30, rng=0, dtype=dtype),
     "rademacher": lambda shape, dtype: tm.MatrixOperator.rademacher(shape, 30, rng=0, dtype=dtype),
+    "a multiple": lambda shape, dtype: (
+        -2.5 * tm.MatrixOperator.gaussian(shape, 30, rng=0, dtype=dtype)
+    ),
+    "some rows": lambda shape, dtype: (
+        2 * tm.MatrixOperator.gaussian(shape, 30, rng=0, dtype=dtype)
+    ).rows(np.arange(0, 30, 2)),
 }
 
 SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {

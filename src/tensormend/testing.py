@@ -105,6 +105,7 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     _close(operator.forward_tucker(point), operator.forward(point.todense()), tol, "forward_tucker")
     _check_adjoint_tensor(operator, point, y, tol)
     _check_gradient(operator, point, y, tol)
+    _check_gradient_step(operator, point, y, tol)
     _check_tangent(operator, point, tol, rng)
     _check_initial_estimate(operator, point, tol)
     _check_prepare(operator, point, y, tol)
@@ -173,6 +174,9 @@ def _check_adjoint_tensor(operator: Operator, x: Tucker, y: Array, tol: float) -
         z = as_implicit(operator.adjoint_tensor(y, base=base, step=step))
         expected = step * operator.adjoint(y) + (0 if base is None else base.todense())
         _check_implicit(z, expected, x.factors, tol)
+
+
+def _check_gradient_step(operator: Operator, x: Tucker, y: Array, tol: float) -> None:
     loss, moved = operator.gradient_step(x, y)
     expected_gradient, back = _dense_gradient(operator, x, y)
     _close(loss, expected_gradient.loss, tol, "loss of gradient_step")
