@@ -15,7 +15,7 @@ from tensormend.completion.cost import Cost
 from tensormend.completion.entry import complete, estimate_cost
 from tensormend.completion.trust.coverage import ModeCoverage, measure_coverage
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
-from tensormend.core.algebra import as_rank
+from tensormend.core.algebra import cap_rank
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError
@@ -228,20 +228,12 @@ def _carried(known: Observations) -> Iterator[RankTrial]:
     """Yield increasing ranks for which there are enough entries."""
     before: tuple[int, ...] = ()
     for r in RANKS:
-        rank = _level(r, known.shape)
+        rank = cap_rank((r,) * len(known.shape), known.shape)
         each = len(known.values) / degrees_of_freedom(known.shape, rank)
         if rank == before or each < ENOUGH:
             return
         before = rank
         yield RankTrial(rank, each)
-
-
-def _level(r: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return rank ``r`` in every mode, as far as sizes and the other ranks allow."""
-    rank = [min(r, n) for n in shape]
-    for k in range(len(shape)):
-        rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
-    return as_rank(rank, shape)
 
 
 def _try_ranks(

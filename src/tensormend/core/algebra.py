@@ -136,7 +136,29 @@ def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def cap_rank(rank: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Lower a rank to one that exists."""
+    """Lower a rank to the largest one that exists below it, see `as_rank`.
+
+    Parameters
+    ----------
+    rank : sequence of int
+        Ranks, 1 or more.
+    shape : sequence of int
+        Sizes of the modes.
+
+    Returns
+    -------
+    tuple of int
+        No rank above the size of its mode, nor above the product of the other ranks.
+
+    Notes
+    -----
+    One sweep is enough: a rank lowered to the product of the others is no smaller than any of them.
+
+    Examples
+    --------
+    >>> cap_rank((9, 9, 9), (10, 3, 2))
+    (6, 3, 2)
+    """
     out = [min(r, n) for r, n in zip(rank, shape, strict=True)]
     for k, r in enumerate(out):
         out[k] = min(r, math.prod(out[:k] + out[k + 1 :]))

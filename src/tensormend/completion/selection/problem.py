@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensormend.core.algebra import cap_rank
 from tensormend.data.observations import Observations
 from tensormend.operators import DenseSampling, Operator, Sampling
 from tensormend.recovery.problem import Problem
@@ -41,11 +42,7 @@ def generous_rank(shape: Sequence[int], size: int | None = None) -> tuple[int, .
         limit = max(1, min(GENEROUS, size // sum(shape)))
         while limit > 1 and math.prod(min(n, limit) for n in shape) > max(size, CORE_SIZE):
             limit -= 1
-    rank = [min(n, limit) for n in shape]
-    for _ in rank:
-        for k in range(len(rank)):
-            rank[k] = min(rank[k], math.prod(rank[:k] + rank[k + 1 :]))
-    return tuple(rank)
+    return cap_rank((limit,) * len(shape), shape)
 
 
 def iteration_seconds(shape: Sequence[int], size: int) -> tuple[float, float]:

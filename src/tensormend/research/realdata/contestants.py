@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tensormend as tm
-from tensormend.core.algebra import Array
+from tensormend.core.algebra import Array, cap_rank
 from tensormend.errors import InputError
 from tensormend.research.realdata.datasets import Dataset
 from tensormend.research.realdata.losses import Loss, hold_out, score
@@ -127,7 +127,7 @@ def run_masked_tucker(task: Task) -> Answer:
     best: dict[tuple[int, ...], tuple[float, Answer]] = {}
 
     def error(wanted: Sequence[int]) -> float:
-        rank = tuple(min(r, math.prod(wanted) // r) for r in wanted)  # no core has more
+        rank = cap_rank(wanted, shape)
         if rank in best:
             return best[rank][0]
         begin = time.perf_counter()
@@ -139,7 +139,7 @@ def run_masked_tucker(task: Task) -> Answer:
         return best[rank][0]
 
     for r in RANKS:
-        error(tuple(min(r, n) for n in shape))
+        error((r,) * len(shape))
     sweep(lambda f: error(tuple(math.ceil(f * n) for n in shape)), FRACTIONS, above=(0.6, 0.8))
     return min(best.values(), key=lambda found: found[0])[1]
 
