@@ -86,7 +86,7 @@ def conditioned_tucker(
 def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = None) -> Array:
     """Draw distinct indices uniformly at random, sorted in C order, as an ``m x d`` array.
 
-    ``amount`` is a share of all entries if it is a float, a count if it is an int. Memory is
+    ``amount`` is a fraction of all entries if it is a float, a count if it is an int. Memory is
     proportional to the number of indices drawn, not to the number of entries.
     """
     shape = as_shape(shape)
@@ -96,7 +96,8 @@ def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = Non
     size = round(wanted) if math.isfinite(wanted) else 0
     if not 1 <= size <= total:
         raise InputError(
-            f"amount must be a share between 0 and 1 or a count between 1 and {total}, got {amount}"
+            f"amount must be a fraction between 0 and 1 or a count between 1 and {total}, "
+            f"got {amount}"
         )
     generator = np.random.default_rng(rng)
     if total > np.iinfo(np.int64).max:
@@ -113,7 +114,7 @@ def sample_fibres(
 ) -> Array:
     """Draw whole fibres along a mode, uniformly at random; return indices as `sample_indices`.
 
-    ``amount`` is a share of the fibres, or a count of them.
+    ``amount`` is a fraction of the fibres, or a count of them.
 
     >>> sample_fibres((4, 2, 3), 1, mode=1, rng=0)
     array([[3, 0, 1],
@@ -127,8 +128,8 @@ def sample_fibres(
     fibres = sample_indices(others, amount, rng=rng)[:, : len(shape) - 1]
     rows = np.repeat(fibres, shape[mode], axis=0)
     along = np.tile(np.arange(shape[mode], dtype=rows.dtype), len(fibres))
-    places = np.insert(rows, mode, along, axis=1)
-    return np.asarray(places[np.lexsort(places.T[::-1])])
+    indices = np.insert(rows, mode, along, axis=1)
+    return np.asarray(indices[np.lexsort(indices.T[::-1])])
 
 
 def _sample_rows(shape: tuple[int, ...], size: int, rng: np.random.Generator) -> Array:

@@ -97,8 +97,8 @@ def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     """Check a multilinear rank against a shape.
 
     A tensor of multilinear rank ``r`` exists exactly if ``1 <= r_k <= n_k`` and
-    ``r_k <= prod(r_j for j != k)`` in every mode. One int stands for all modes that have room for
-    it, and for as much as there is in the others.
+    ``r_k <= prod(r_j for j != k)`` in every mode. One int stands for all modes, and is lowered
+    to the largest possible rank in those that allow less.
 
     >>> as_rank(2, (4, 5, 6)), as_rank(20, (300, 400, 3))
     ((2, 2, 2), (20, 20, 3))

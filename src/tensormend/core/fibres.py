@@ -68,7 +68,7 @@ def choose_modes(
     """Choose the tree order of least cost: root first, the leaf mode last.
 
     A pass costs time for every entry, more of it the larger the rank of the leaf mode, and for
-    every node of the tree, more of it the larger the ranks below; a level over ``N`` places has
+    every node of the tree, more of it the larger the ranks below; a level over ``N`` indices has
     about ``N (1 - exp(-size / N))`` nodes. An order that is not ``stored`` has to be sorted first.
 
     Examples
@@ -83,10 +83,10 @@ def choose_modes(
         total = size * (ENTRY + ENTRY_PRODUCT * rank[modes[-1]])
         if modes != stored:
             total += size * d * SORT / PASSES
-        places, rest = 1.0, math.prod(rank)
+        n_indices, rest = 1.0, math.prod(rank)
         for k in modes[:-1]:
-            places *= shape[k]
-            total -= places * math.expm1(-size / places) * (NODE + NODE_PRODUCT * rest)
+            n_indices *= shape[k]
+            total -= n_indices * math.expm1(-size / n_indices) * (NODE + NODE_PRODUCT * rest)
             rest //= rank[k]
         return total
 
@@ -266,13 +266,13 @@ class Fibres:
     def unseen(self, mode: int) -> Array:
         """Coordinates of one mode at which no entry lies."""
         mode = normalize_mode(mode, len(self.shape))
-        seen = np.zeros(self.shape[mode], dtype=bool)
-        places = self.leaves if mode == self.leaf_mode else self.nodes[self.modes.index(mode)]
-        first, size = 0, 8 * len(seen)
-        while first < len(places) and not seen.all():
-            seen[places[first : first + size]] = True
+        is_observed = np.zeros(self.shape[mode], dtype=bool)
+        indices = self.leaves if mode == self.leaf_mode else self.nodes[self.modes.index(mode)]
+        first, size = 0, 8 * len(is_observed)
+        while first < len(indices) and not is_observed.all():
+            is_observed[indices[first : first + size]] = True
             first, size = first + size, 2 * size
-        return np.flatnonzero(~seen)
+        return np.flatnonzero(~is_observed)
 
     def coordinates(self, mode: int) -> Array:
         """Coordinate of one mode at every entry, in storage order."""

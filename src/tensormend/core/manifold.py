@@ -55,7 +55,7 @@ class TuckerTangent:
 
     @classmethod
     def project(cls, point: Tucker, z: Array) -> TuckerTangent:
-        """Project a dense tensor onto the tangent space: the slow twin of `from_products`."""
+        """Project a dense tensor onto the tangent space, by dense products."""
         gradients = []
         core = z
         for k in range(point.ndim):
@@ -131,12 +131,12 @@ class TuckerTangent:
 
 @dataclass(frozen=True, eq=False)
 class ModeTangent:
-    """A matrix ``U C^T + D V^T`` in the tangent space at ``U S V^T``, along a lead mode.
+    """A matrix ``U C^T + D V^T`` in the tangent space at ``U S V^T``, along one mode.
 
     ``left`` is ``U`` (``n x r``, orthonormal) and ``rows`` is ``V`` (``N x r``, orthonormal): the
-    singular vectors of the lead unfolding of X-hat, without conjugation of ``V``. ``across`` is
-    ``C`` (``N x r``) and ``along`` is ``D`` (``n x r``) with ``U^H D = 0``. The ``N`` columns of
-    the unfolding are counted in C order over the other modes.
+    singular vectors of the unfolding of X-hat along ``mode``, without conjugation of ``V``.
+    ``across`` is ``C`` (``N x r``) and ``along`` is ``D`` (``n x r``) with ``U^H D = 0``. The ``N``
+    columns of the unfolding are counted in C order over the other modes.
     """
 
     mode: int
@@ -154,7 +154,7 @@ class ModeTangent:
 
     @classmethod
     def project(cls, mode: int, left: Array, rows: Array, z: Array) -> ModeTangent:
-        """Project a dense tensor: the slow twin of `from_products`."""
+        """Project a dense tensor, by dense products."""
         matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
         return cls.from_products(mode, left, rows, matrix.T @ left.conj(), matrix @ rows.conj())
 
@@ -171,7 +171,7 @@ class ModeTangent:
     def retract(
         self, step_size: float, base: Array, threads: int = 1
     ) -> tuple[Array, Array, Array]:
-        """Move from ``U base^T`` along the vector and truncate to rank ``r`` in the lead mode.
+        """Move from ``U base^T`` along the vector and truncate to rank ``r`` in that mode.
 
         The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
         ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the

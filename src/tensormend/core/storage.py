@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: named arrays in one ``.npz``, written and renamed."""
+"""Atomic writes (temporary file, then rename), and named arrays in one ``.npz`` file."""
 
 from __future__ import annotations
 

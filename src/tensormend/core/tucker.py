@@ -151,8 +151,8 @@ class Tucker:
     def block(
         self, rows: Sequence[slice | Array], memory_limit: float | None = DEFAULT_MEMORY_LIMIT
     ) -> Array:
-        """Dense values of a block, from one slice or vector of places per mode."""
-        factors = [u[places] for u, places in zip(self.factors, rows, strict=True)]
+        """Dense values of a block, from one slice or vector of indices per mode."""
+        factors = [u[part] for u, part in zip(self.factors, rows, strict=True)]
         sizes = tuple(len(u) for u in factors)
         check_memory(sizes, self.dtype, memory_limit, "the slice")
         if 0 in sizes:
@@ -331,7 +331,7 @@ class Tucker:
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write core and factors to an ``.npz`` file, whole or not at all."""
+        """Write core and factors to an ``.npz`` file, atomically."""
         save_arrays(path, "Tucker tensor", self.as_arrays())
 
     @classmethod

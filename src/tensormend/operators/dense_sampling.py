@@ -30,7 +30,7 @@ __all__ = ["DenseSampling"]
 class DenseSampling(Operator):
     """Observe some entries of a tensor, by products with the whole of it.
 
-    The same measurements as `Sampling`. Where most entries are seen, or the ranks are near the
+    The same measurements as `Sampling`. Where most entries are observed, or the ranks are near the
     sizes of the modes, dense products are faster than a pass over the entries, and take memory for
     a few copies of the whole tensor.
 

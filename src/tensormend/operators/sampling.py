@@ -147,9 +147,9 @@ class Sampling(Operator):
             f"ratio={self.ratio:.3g})"
         )
 
-    def describe(self, mode: int, places: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its places, for a message."""
-        return f"mode {mode}", f"index {', '.join(map(str, places))}"
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its indices, for a message."""
+        return f"mode {mode}", f"index {', '.join(map(str, indices))}"
 
     def _stored(self, y: Array) -> Array:
         """Measurements in storage order, without the multiplier."""

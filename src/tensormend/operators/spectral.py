@@ -52,7 +52,7 @@ def corrected_estimate(z: SparsePlusTucker, rank: tuple[int, ...]) -> Tucker:
     -----
     For entries sampled with ratio ``p`` from ``T``, the mean of the Gram matrix of an unfolding of
     the entries is ``p^2 M M^H`` off the diagonal but ``p M M^H`` on it. Multiplying the diagonal by
-    ``p`` removes the excess, which matters when few entries are seen.
+    ``p`` removes the excess, which matters when few entries are observed.
     """
     n_entries = len(z.values)
     ratio = n_entries / float(np.prod(z.shape, dtype=float))

@@ -1,9 +1,9 @@
-"""The compiled kernels where they could be built, their NumPy twins where not.
+"""The compiled kernels where they could be built, their NumPy versions where not.
 
 The environment variable ``TENSORMEND_KERNELS`` is read when the package is imported: ``numpy``
-stands for the twins, the name of an instruction set, ``baseline`` (any machine of the architecture)
-or ``avx2``, for the compiled kernels with loops for that one. It is meant for tests; without it the
-fastest that the machine can run are used.
+stands for the NumPy versions, the name of an instruction set, ``baseline`` (any machine of the
+architecture) or ``avx2``, for the compiled kernels with loops for that one. It is meant for tests;
+without it the fastest that the machine can run are used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""NumPy and SciPy twins of the native kernels: the oracle of the tests, and the fallback.
+"""NumPy and SciPy versions of the native kernels: the oracle of the tests, and the fallback.
 
-Every function walks the same compressed fibres as its native twin, a `Tree`. Core and factors come
-in tree order, lead mode last.
+Every function walks the same compressed fibres as its native version, a `Tree`. Core and factors
+come in tree order, leaf mode last.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def tucker_normal(
     step_factors: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array]]:
-    """Squared norm and pull-back of the values of a tangent vector, see `tangent_energy`.
+    """Squared norm of the values of a tangent vector, and their products, see `tangent_energy`.
 
     Returns what `tucker_pullback` does for ``y`` the values of the vector and without
     ``subtract``.
@@ -156,7 +156,7 @@ def tucker_pullback(
     subtract: bool = True,
     threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array], Array | None]:
-    """Squared residual norm, and the pull-back of the residual through core and factors.
+    """Squared residual norm, and products of the residual with core and factors.
 
     With ``G`` the residual ``y - x`` (without ``subtract``, ``y``) on the entries and zero
     elsewhere, returns ``||G||^2``,
@@ -206,7 +206,7 @@ def leaf_energies(
     n_lead: int,
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
-    """Sum of ``|y|^2`` over the entries with each lead-mode coordinate: the diagonal of ``G G^H``.
+    """Sum of ``|y|^2`` over the entries with each leaf-mode coordinate: the diagonal of ``G G^H``.
 
     In the real data type that belongs to ``y``.
     """

@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 class Tree(NamedTuple):
-    """Compressed fibres: a tree over all modes but the lead mode, with the entries as its leaves.
+    """Compressed fibres: a tree over all modes but the leaf mode, with the entries as its leaves.
 
     Level ``l`` holds the nodes of the ``l``-th mode in tree order. The children of a node of the
     last level are the entries of one fibre. No node is without children, and no two children of a
