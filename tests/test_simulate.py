@@ -226,13 +226,13 @@ def test_samples_are_distinct_sorted_and_as_many_as_asked(
         (1 / 60, 1),
     ],
 )
-def test_a_float_is_a_share_and_an_int_a_count(amount: Any, count: int) -> None:
+def test_a_float_is_a_fraction_and_an_int_a_count(amount: Any, count: int) -> None:
     assert len(sample_indices((3, 4, 5), amount, rng=0)) == count
 
 
 @pytest.mark.parametrize("amount", [0, -1, 61, 0.0, -0.5, 1.5, 2.0, 1e-6, math.nan, math.inf])
 def test_amounts_that_name_no_sample_are_refused(amount: float) -> None:
-    with pytest.raises(InputError, match=f"share between 0 and 1 or a count.* 60, got {amount}"):
+    with pytest.raises(InputError, match=f"fraction between 0 and 1 or a count.* 60, got {amount}"):
         sample_indices((3, 4, 5), amount)
 
 
