@@ -558,7 +558,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("degrees_of_freedom must be a number, 0 or more, got -1", degrees_of_freedom=-1),
         refuse("degrees_of_freedom must be a number", degrees_of_freedom=math.nan),
         refuse("mode_names must be one per mode (3), got 2", mode_names=("a", "b")),
-        refuse("say with folds=", held=np.arange(1632), error=np.zeros(1632)),
+        refuse("give folds= if", held=np.arange(1632), error=np.zeros(1632)),
         refuse("mode sizes above", shape=(15, 16, 2**32)),
         refuse("indices of mode 2 must lie between 0 and 15", shape=(15, 16, 16)),
     ],
