@@ -26,10 +26,10 @@ from tensormend.research.bench import (
     tasks,
 )
 from tensormend.research.bench.cases import GRID, Case, draw_problem, load_problem, save_problem
-from tensormend.research.bench.course import MAX_POINTS, Contestant, Course, thin
 from tensormend.research.bench.findings import Findings
 from tensormend.research.bench.page import write_performance
 from tensormend.research.bench.tasks import SHORT, find_missing
+from tensormend.research.bench.timed_run import MAX_POINTS, Contestant, TimedRun, thin
 from tensormend.research.bench.turns import Benchmark, race, time_import, time_ranks
 from tensormend.research.records import append_record, describe_machine, read_records
 from tensormend.research.workers import Worker
@@ -62,17 +62,17 @@ def test_the_grid_leaves_out_what_cannot_be_recovered() -> None:
     assert any(case.condition for case in GRID)
 
 
-# the course
+# timed runs
 
 
 def test_the_judge_works_off_the_clock() -> None:
     given = draw_problem(TINY)
-    course = Course(given, 1e-10, 60.0)
-    course.start()
-    assert not course.judge(np.zeros, given.shape)
-    assert course.judge(lambda: given.truth)
-    assert course.has_reached
-    record = course.as_record()
+    timed = TimedRun(given, 1e-10, 60.0)
+    timed.start()
+    assert not timed.check(np.zeros, given.shape)
+    assert timed.check(lambda: given.truth)
+    assert timed.has_reached
+    record = timed.as_record()
     assert record["outcome"] == "reached"
     assert [error for _, error in record["curve"]] == pytest.approx([1.0, 0.0], abs=1e-12)
 
@@ -80,10 +80,10 @@ def test_the_judge_works_off_the_clock() -> None:
 def test_a_run_ends_with_its_budget_or_its_numbers() -> None:
     given = draw_problem(TINY)
     for budget, x in ((0.0, np.zeros(given.shape)), (60.0, np.full(given.shape, np.nan))):
-        course = Course(given, 1e-10, budget)
-        course.start()
-        assert course.judge(np.asarray, x)
-        assert "seconds" not in course.as_record()
+        timed = TimedRun(given, 1e-10, budget)
+        timed.start()
+        assert timed.check(np.asarray, x)
+        assert "seconds" not in timed.as_record()
 
 
 def test_curves_keep_their_ends() -> None:
@@ -332,9 +332,7 @@ def test_growth_is_measured_and_fitted(tmp_path: Path) -> None:
     assert record["series"] == "entries"
     assert record["seconds"]["rcg iteration"] > 0
     assert scaling.fit_exponent([10, 100], [2, 20]) == pytest.approx(1)
-    double = [
-        {**record, "place": k, "seconds": {"rcg iteration": float(k) ** 2}} for k in (1, 2, 4)
-    ]
+    double = [{**record, "x": k, "seconds": {"rcg iteration": float(k) ** 2}} for k in (1, 2, 4)]
     assert tables.show_growth(Findings(double)).splitlines()[-1] == "| entries | 1 to 4 | 2.00 |"
 
 

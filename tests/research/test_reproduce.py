@@ -452,7 +452,7 @@ def test_ctrl_c_stops_cleanly(
 
     monkeypatch.setitem(EXPERIMENTS, "noise", replace(EXPERIMENTS["noise"], run=interrupt))
     assert main(["reproduce", "noise", "--out", str(tmp_path)]) == 130
-    assert "goes on from here" in capsys.readouterr().err
+    assert "run the same command again" in capsys.readouterr().err
 
 
 def test_missing_matplotlib_is_told_before_the_work(

@@ -79,16 +79,16 @@ def save_growth(
     figure = new_figure((4.4 * n_columns, 4.4 * n_rows))
     for panel, (name, lines) in enumerate(series.items(), start=1):
         axis = figure.add_subplot(n_rows, n_columns, panel)
-        for k, (what, (places, seconds, exponent)) in enumerate(lines.items()):
+        for k, (what, (positions, seconds, exponent)) in enumerate(lines.items()):
             label = what if exponent is None else f"{what}, exponent {exponent:.2f}"
             style = ("-", "--", ":", "-.")[k % 4]
             colour, marker = PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)]
-            axis.plot(places, seconds, style, color=colour, marker=marker, ms=5, label=label)
+            axis.plot(positions, seconds, style, color=colour, marker=marker, ms=5, label=label)
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel(name)
         axis.set_ylabel("seconds")
-        ticks = sorted({float(x) for places, _, _ in lines.values() for x in places})
+        ticks = sorted({float(x) for positions, _, _ in lines.values() for x in positions})
         axis.set_xticks(ticks, [_shorten(x) for x in ticks], fontsize=8)
         axis.set_xticks([], minor=True)
         _finish_axis(axis, f"Seconds by {name}")

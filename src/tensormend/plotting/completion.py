@@ -101,11 +101,11 @@ def _draw_spectrum(
 ) -> None:
     seen = observed[pixel]
     gaps = np.flatnonzero(np.diff(numbers) > GAP) + 1  # no line over bands that are not there
-    places = np.insert(numbers.astype(float), gaps, np.nan)
+    positions = np.insert(numbers.astype(float), gaps, np.nan)
     before, after = (np.insert(cube[pixel], gaps, np.nan) for cube in (original, recovered))
-    axis.plot(places, before, color="0.65", lw=3.5, label="original")
+    axis.plot(positions, before, color="0.65", lw=3.5, label="original")
     axis.plot(numbers[seen], original[pixel][seen], "o", color=HIDDEN, ms=6, label="observed")
-    axis.plot(places, after, color=RECOVERED, lw=1.4, label="recovered")
+    axis.plot(positions, after, color=RECOVERED, lw=1.4, label="recovered")
     left_out = "; gaps are bands that the data set leaves out" if len(gaps) else ""
     axis.set_title(
         f"Spectrum of the circled pixel, {seen.sum()} of {seen.size} bands observed{left_out}"

@@ -31,7 +31,7 @@ class Case:
     name : what tables and records call it
     n, order : the shape is ``n`` in each of ``order`` modes
     rank : the same in every mode
-    ratio : share of the entries seen
+    ratio : fraction of the entries seen
     condition : condition number of mode 1, or ``None`` for a Gaussian core
     accuracy : true relative error that a run must reach to be timed
     seed : of the tensor; the entries have the next
@@ -73,7 +73,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a contestant is given: entries and rank; and the truth, which is for the judge."""
+    """What a contestant is given: entries and rank; and the truth, for the true error."""
 
     shape: tuple[int, ...]
     rank: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Who takes part: our methods, the dense yardsticks, and the peers."""
+"""The contestants: our methods, dense versions of the paper's, and other packages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tensormend.errors import InputError
 from tensormend.operators import Sampling
 from tensormend.recovery.entry import recover
 from tensormend.recovery.registry import METHODS
-from tensormend.research.bench.course import Contestant, Course
 from tensormend.research.bench.peers import PEERS
+from tensormend.research.bench.timed_run import Contestant, TimedRun
 from tensormend.research.experiments import dense
 
 __all__ = ["find_contestant"]
@@ -29,7 +29,7 @@ AUTO = "auto"
 DENSE = ("rgd", "smqrgd", "sempiht")
 
 
-def run_ours(course: Course, *, method: str, **options: Any) -> None:
+def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
     """Time one call of `complete`, as a user would make it, from indices and values to the answer.
 
     The tolerance on the residual that makes the true error small enough is found beforehand, in a
@@ -37,8 +37,8 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
     of the curve. A user would ask for about the accuracy, so a quarter of it is asked for where the
     residual of that run is smaller.
     """
-    given, memory = course.given, course.memory
-    settings: dict[str, Any] = {"max_iter": MAX_ITER, "time_limit": course.budget, **options}
+    given, memory = timed.given, timed.memory
+    settings: dict[str, Any] = {"max_iter": MAX_ITER, "time_limit": timed.budget, **options}
     if "errors" not in memory:
         seen = recover(
             Sampling(given.shape, given.indices),
@@ -46,19 +46,19 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
             given.rank,
             method=method,
             truth=given.truth,
-            tol=course.accuracy * 1e-3,
-            truth_tol=course.accuracy,
+            tol=timed.accuracy * 1e-3,
+            truth_tol=timed.accuracy,
             **{"init": "corrected", **settings},
         )
         errors = [float(error) for error in seen.history.error]
         memory.update(errors=errors, seconds=list(seen.history.seconds))
-        memory["tol"] = max(seen.history[-1].residual, LOOSEST * course.accuracy) * (1 + 1e-9)
-    if not memory["errors"][-1] <= course.accuracy:
-        course.curve = list(zip(memory["seconds"], memory["errors"], strict=True))
-        course.n_iter = len(course.curve) - 1
+        memory["tol"] = max(seen.history[-1].residual, LOOSEST * timed.accuracy) * (1 + 1e-9)
+    if not memory["errors"][-1] <= timed.accuracy:
+        timed.curve = list(zip(memory["seconds"], memory["errors"], strict=True))
+        timed.n_iter = len(timed.curve) - 1
         return
     for _ in range(MAX_TRIES):
-        fresh = Course(given, course.accuracy, course.budget)
+        fresh = TimedRun(given, timed.accuracy, timed.budget)
         fresh.start()
         result = complete(
             given.values,
@@ -70,51 +70,51 @@ def run_ours(course: Course, *, method: str, **options: Any) -> None:
             **settings,
         )
         total = fresh.pause()
-        error = course.measure_error(result.x)
-        if error <= course.accuracy:
+        error = timed.measure_error(result.x)
+        if error <= timed.accuracy:
             break
         memory["tol"] *= TIGHTER
-    course.n_iter = result.n_iter
+    timed.n_iter = result.n_iter
     setup = total - result.history[-1].seconds  # checks and the sort of the entries come before
     points = zip(result.history.seconds + setup, memory["errors"], strict=False)
-    course.curve = [*list(points)[: result.n_iter], (total, error)]
+    timed.curve = [*list(points)[: result.n_iter], (total, error)]
 
 
-def run_dense(course: Course, *, method: str, step: str) -> None:
+def run_dense(timed: TimedRun, *, method: str, step: str) -> None:
     """Iterate a dense yardstick until it is accurate; its arrays are filled off the clock."""
-    given = course.given
+    given = timed.given
     data, mask = given.filled, given.mask
-    course.start()
+    timed.start()
     iterates = getattr(dense, method)(data, mask, given.rank, step=step)
-    for course.n_iter in range(MAX_ITER):
+    for timed.n_iter in range(MAX_ITER):
         x = next(iterates).x
-        if course.judge(np.asarray, x):
+        if timed.check(np.asarray, x):
             return
 
 
-def run_crash(course: Course) -> None:
-    """Raise, to show what the benchmark makes of a contestant that does."""
-    del course
+def run_crash(timed: TimedRun) -> None:
+    """Raise an error, to test how the benchmark records it."""
+    del timed
     raise ArithmeticError("this contestant always crashes")
 
 
-def run_exit(course: Course) -> None:
-    """End the process without a word."""
-    del course
+def run_exit(timed: TimedRun) -> None:
+    """End the process."""
+    del timed
     os._exit(3)
 
 
-def run_endless(course: Course) -> None:
+def run_endless(timed: TimedRun) -> None:
     """Never answer."""
-    del course
+    del timed
     while True:
         time.sleep(1)
 
 
-def run_poor(course: Course) -> None:
-    """Answer zero, to show what the benchmark makes of a contestant that misses the accuracy."""
-    course.start()
-    course.judge(np.zeros, course.given.shape)
+def run_poor(timed: TimedRun) -> None:
+    """Return zero, to test how the benchmark records a result that misses the accuracy."""
+    timed.start()
+    timed.check(np.zeros, timed.given.shape)
 
 
 def _make_contestants() -> dict[str, Contestant]:
@@ -135,13 +135,13 @@ def _make_contestants() -> dict[str, Contestant]:
             "sm-qrgd, constant",
             "ours",
             partial(run_ours, method="sm-qrgd", step="constant", init="spectral"),
-            "constant step and spectral start, as in the paper",
+            "constant step and spectral initialization, as in the paper",
         )
     )
     for method in DENSE:
         for step in ("normalized", "constant"):
             suffix = "" if step == "normalized" else ", constant"
-            about = f"dense NumPy, {step} step, spectral start"
+            about = f"dense NumPy, {step} step, spectral initialization"
             run = partial(run_dense, method=method, step=step)
             add(Contestant(f"dense {method}{suffix}", "dense", run, about))
     for peer in PEERS:
@@ -151,8 +151,8 @@ def _make_contestants() -> dict[str, Contestant]:
 
 CONTESTANTS = _make_contestants()
 # for the tests of the benchmark itself
-MISFITS = {
-    name: Contestant(name, "misfit", run)
+FAILING = {
+    name: Contestant(name, "failing", run)
     for name, run in (
         ("crash", run_crash),
         ("exit", run_exit),
@@ -164,7 +164,7 @@ MISFITS = {
 
 def find_contestant(name: str) -> Contestant:
     """Return a contestant by its name."""
-    known = CONTESTANTS | MISFITS
+    known = CONTESTANTS | FAILING
     if name not in known:
         raise InputError(f"a contestant is one of {'; '.join(CONTESTANTS)}, got {name!r}")
     return known[name]

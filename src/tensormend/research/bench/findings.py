@@ -85,12 +85,12 @@ class Findings:
                 found[key].runs.append(run)
         cases = {name: k for k, name in enumerate(self.case_names(section))}
         names = dict.fromkeys(record["contestant"] for record in self.of("contestant", section))
-        places = {name: k for k, name in enumerate(names)}
+        ranks = {name: k for k, name in enumerate(names)}
 
-        def place(entry: Entry) -> tuple[int, int]:
-            return cases[entry.case.name], places.get(entry.contestant, len(places))
+        def position(entry: Entry) -> tuple[int, int]:
+            return cases[entry.case.name], ranks.get(entry.contestant, len(ranks))
 
-        return sorted(found.values(), key=place)
+        return sorted(found.values(), key=position)
 
     def case_names(self, section: str) -> list[str]:
         """Return the names of the cases of a section."""

@@ -27,7 +27,7 @@ def time_passes(
 ) -> tuple[dict[str, list[float]], int]:
     """Return the seconds of the read, the pull-back pass and whole iterations, taken in turns.
 
-    The read takes the values and the lead-mode indices as the kernels find them; how many bytes
+    The read takes the values and the leaf-mode indices as the kernels find them; how many bytes
     these have is returned as well.
     """
     operator = Sampling(given.shape, given.indices, threads=threads)
@@ -51,7 +51,7 @@ def time_passes(
 
 
 def read_seconds(arrays: Sequence[Array], threads: int) -> float:
-    """Return the seconds of a plain read: every thread sums its share of the bytes."""
+    """Return the seconds of a plain read: every thread sums a part of the bytes."""
 
     def read(k: int) -> None:
         for split in parts:
@@ -81,8 +81,8 @@ def _time(run: Callable[[], object]) -> float:
 
 def _iteration(solver: Any, problem: Problem, start: Tucker, threads: int) -> Callable[[], float]:
     if isinstance(solver, Ordered):
-        lead, *others = solver.modes(problem)
-        problem = problem.arranged((*sorted(others), lead), threads)
+        leaf, *others = solver.modes(problem)
+        problem = problem.arranged((*sorted(others), leaf), threads)
     state = solver.step(problem, solver.init(problem, start))
     return lambda: _time(lambda: solver.step(problem, state))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
-from tensormend.research.bench.course import Contestant, Course
+from tensormend.research.bench.timed_run import Contestant, TimedRun
 
 __all__ = ["PEERS"]
 
@@ -28,7 +28,7 @@ LBFGS_HISTORY = 20
 # TensorLy
 
 
-def run_tensorly(course: Course) -> None:
+def run_tensorly(timed: TimedRun) -> None:
     """Call ``tensorly.decomposition.tucker`` with a mask, once, with enough iterations.
 
     It has no callback. The number of iterations that reaches the accuracy is found beforehand, in
@@ -36,33 +36,33 @@ def run_tensorly(course: Course) -> None:
     """
     from tensorly.decomposition import tucker
 
-    given, memory = course.given, course.memory
+    given, memory = timed.given, timed.memory
     data, mask = given.filled, given.mask.astype(float)
 
     def call(n_iter: int, init: Any) -> Any:
         return tucker(data, given.rank, n_iter_max=n_iter, init=init, tol=0, mask=mask)
 
     if "n_iter" not in memory:
-        course.start()
+        timed.start()
         answer: Any = "svd"
-        for course.n_iter in range(CHUNK, MAX_ITER, CHUNK):
+        for timed.n_iter in range(CHUNK, MAX_ITER, CHUNK):
             answer = call(CHUNK, answer)
             answer = (answer[0], list(answer[1]))
-            if course.judge(_as_tucker, *answer):
+            if timed.check(_as_tucker, *answer):
                 break
-        memory["n_iter"], memory["curve"] = course.n_iter, course.curve
-        memory["is_enough"] = course.has_reached
-    course.n_iter, course.curve = memory["n_iter"], list(memory["curve"])
+        memory["n_iter"], memory["curve"] = timed.n_iter, timed.curve
+        memory["is_enough"] = timed.has_reached
+    timed.n_iter, timed.curve = memory["n_iter"], list(memory["curve"])
     if not memory["is_enough"]:
         return
-    clock = Course(given, course.accuracy, course.budget)
+    clock = TimedRun(given, timed.accuracy, timed.budget)
     clock.start()
     answer = call(memory["n_iter"], "svd")
     seconds = clock.pause()
-    scale = seconds / course.curve[-1][0]  # the calls in parts repeat some work
-    points = [(scale * at, error) for at, error in course.curve[:-1]]
-    error = course.measure_error(_as_tucker(*answer))
-    course.curve = [*points, (seconds, error)]
+    scale = seconds / timed.curve[-1][0]  # the calls in parts repeat some work
+    points = [(scale * at, error) for at, error in timed.curve[:-1]]
+    error = timed.measure_error(_as_tucker(*answer))
+    timed.curve = [*points, (seconds, error)]
 
 
 # PyTorch: what they share
@@ -86,13 +86,13 @@ def _dense_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any
 
     Where a tenth or more of the entries is seen this is faster than gathering rows of factors.
     """
-    places = torch.from_numpy(np.flatnonzero(given.mask))
+    positions = torch.from_numpy(np.flatnonzero(given.mask))
 
     def entries(core: Any, factors: Sequence[Any]) -> Any:
         d = len(factors)
         matrices = [part for k, u in enumerate(factors) for part in (u, [d + k, k])]
         whole = torch.einsum(core, list(range(d)), *matrices, list(range(d, 2 * d)))
-        return whole.reshape(-1)[places]
+        return whole.reshape(-1)[positions]
 
     return entries
 
@@ -104,12 +104,12 @@ def _as_tucker(core: Any, factors: Sequence[Any]) -> Tucker:
     return Tucker(plain(core), tuple(plain(u) for u in factors))
 
 
-def _import_torch(course: Course) -> Any:
+def _import_torch(timed: TimedRun) -> Any:
     """Import PyTorch and let it load, off the clock, what it loads when first used."""
     import torch
 
-    if "is_warm" not in course.memory:
-        course.memory["is_warm"] = True
+    if "is_warm" not in timed.memory:
+        timed.memory["is_warm"] = True
         x = torch.ones(1, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.LBFGS([x], max_iter=1)
 
@@ -122,12 +122,12 @@ def _import_torch(course: Course) -> Any:
     return torch
 
 
-def run_torch(course: Course) -> None:
+def run_torch(timed: TimedRun) -> None:
     """Minimize the squared misfit over core and factors by L-BFGS with a strong Wolfe search."""
-    torch = _import_torch(course)
-    given = course.given
+    torch = _import_torch(timed)
+    given = timed.given
     y = torch.from_numpy(given.filled[given.mask])
-    course.start()
+    timed.start()
     core, factors = _spectral_start(torch, given)
     entries = _dense_entries(torch, given)
     parameters = [core.requires_grad_(), *(u.requires_grad_() for u in factors)]
@@ -150,8 +150,8 @@ def run_torch(course: Course) -> None:
 
     for _ in range(0, MAX_ITER, LBFGS_CHUNK):
         optimizer.step(closure)
-        course.n_iter += LBFGS_CHUNK
-        if course.judge(_as_tucker, parameters[0], parameters[1:]):
+        timed.n_iter += LBFGS_CHUNK
+        if timed.check(_as_tucker, parameters[0], parameters[1:]):
             return
 
 
@@ -160,14 +160,14 @@ def run_torch(course: Course) -> None:
 
 def _look_up(torch: Any, given: Any) -> Callable[[Any], Any]:
     """Take the entries seen from a point by the package's own indexing."""
-    places = torch.from_numpy(np.argwhere(given.mask))
-    return lambda x: x[places]
+    positions = torch.from_numpy(np.argwhere(given.mask))
+    return lambda x: x[positions]
 
 
 def _gather(torch: Any, given: Any) -> Callable[[Any], Any]:
     """Contract all modes but the last, and multiply rows of what comes out with its factor's."""
-    places = divmod(np.flatnonzero(given.mask), given.shape[-1])
-    fibres, leaves = (torch.from_numpy(part) for part in places)
+    positions = divmod(np.flatnonzero(given.mask), given.shape[-1])
+    fibres, leaves = (torch.from_numpy(part) for part in positions)
 
     def see(x: Any) -> Any:
         d = len(x.factors)
@@ -186,7 +186,7 @@ def _expand(torch: Any, given: Any) -> Callable[[Any], Any]:
     return lambda x: x.to_dense().reshape(-1)[flat]
 
 
-def run_riemopt(course: Course, *, way: Callable[[Any, Any], Callable[[Any], Any]]) -> None:
+def run_riemopt(timed: TimedRun, *, way: Callable[[Any, Any], Callable[[Any], Any]]) -> None:
     """Riemannian conjugate gradients with the gradients and projections of tucker-riemopt.
 
     The package gives geometry, not an optimizer: gradients by automatic differentiation,
@@ -196,10 +196,10 @@ def run_riemopt(course: Course, *, way: Callable[[Any, Any], Callable[[Any], Any
     from tucker_riemopt import Tucker as Point
     from tucker_riemopt import TuckerRiemannian
 
-    torch = _import_torch(course)
-    given = course.given
+    torch = _import_torch(timed)
+    given = timed.given
     y = torch.from_numpy(given.filled[given.mask])
-    course.start()
+    timed.start()
     core, factors = _spectral_start(torch, given)
     x = Point(core, factors)
     before: tuple[Any, Any] | None = None
@@ -209,8 +209,8 @@ def run_riemopt(course: Course, *, way: Callable[[Any, Any], Callable[[Any], Any
         parts = [v.detach() for v in vector.delta_factors]
         return TuckerRiemannian.TangentVector(x, vector.delta_core.detach(), parts)
 
-    for course.n_iter in range(MAX_ITER):
-        if course.judge(_as_tucker, x.core, x.factors):
+    for timed.n_iter in range(MAX_ITER):
+        if timed.check(_as_tucker, x.core, x.factors):
             return
         gradient = detach(TuckerRiemannian.grad(lambda z: 0.5 * torch.sum((see(z) - y) ** 2), x)[0])
         x = Point(x.core.detach(), [u.detach() for u in x.factors])
@@ -237,7 +237,7 @@ def run_riemopt(course: Course, *, way: Callable[[Any, Any], Callable[[Any], Any
 # pymanopt
 
 
-def run_pymanopt(course: Course) -> None:
+def run_pymanopt(timed: TimedRun) -> None:
     """Run pymanopt's conjugate gradients on a product of Grassmann manifolds and the cores.
 
     The package has no manifold of tensors of fixed Tucker rank. Gradients come from its PyTorch
@@ -246,10 +246,10 @@ def run_pymanopt(course: Course) -> None:
     import pymanopt
     from pymanopt.manifolds import Euclidean, Grassmann, Product
 
-    torch = _import_torch(course)
-    given = course.given
+    torch = _import_torch(timed)
+    given = timed.given
     y = torch.from_numpy(given.filled[given.mask])
-    course.start()
+    timed.start()
     entries = _dense_entries(torch, given)
     core, factors = _spectral_start(torch, given)
     sizes = zip(given.shape, given.rank, strict=True)
@@ -261,11 +261,11 @@ def run_pymanopt(course: Course) -> None:
 
     cost = pymanopt.function.pytorch(manifold)(misfit)
     start = [*(u.numpy() for u in factors), core.numpy()]
-    _judged_optimizer(course).run(pymanopt.Problem(manifold, cost), initial_point=start)
+    _checked_optimizer(timed).run(pymanopt.Problem(manifold, cost), initial_point=start)
 
 
-def _judged_optimizer(course: Course) -> Any:
-    """Return an optimizer that shows its iterates to the judge; there is no callback for it."""
+def _checked_optimizer(timed: TimedRun) -> Any:
+    """Return an optimizer whose iterates are checked; it has no callback for that."""
     from pymanopt.optimizers import ConjugateGradient
 
     class Judged(ConjugateGradient):  # type: ignore[misc]
@@ -273,11 +273,11 @@ def _judged_optimizer(course: Course) -> Any:
 
         def _add_log_entry(self, *, iteration: int, point: Any, **rest: Any) -> None:
             del rest
-            course.n_iter = iteration - 1
-            self.is_over = course.judge(_as_tucker, point[-1], point[:-1])
+            timed.n_iter = iteration - 1
+            self.is_over = timed.check(_as_tucker, point[-1], point[:-1])
 
         def _check_stopping_criterion(self, **facts: Any) -> Any:
-            return "judged" if self.is_over else super()._check_stopping_criterion(**facts)
+            return "checked" if self.is_over else super()._check_stopping_criterion(**facts)
 
     return Judged(
         max_time=math.inf,
@@ -296,7 +296,7 @@ class _Over(Exception):  # noqa: N818
     """Leaves an optimizer that can only be left so."""
 
 
-def run_pyttb(course: Course) -> None:
+def run_pyttb(timed: TimedRun) -> None:
     """Fit a generalized CP decomposition to the entries seen, by L-BFGS-B.
 
     pyttb has no Tucker fit with missing entries. The CP rank is a quarter above the least at which
@@ -306,7 +306,7 @@ def run_pyttb(course: Course) -> None:
     from pyttb.gcp.handles import Objectives
     from pyttb.gcp.optimizers import LBFGSB
 
-    given = course.given
+    given = timed.given
     rank = cp_rank(given.rank)
     data, mask = pyttb.tensor(given.filled.copy()), pyttb.tensor(given.mask.astype(float))
     rng = np.random.default_rng(0)
@@ -316,8 +316,8 @@ def run_pyttb(course: Course) -> None:
     factors = [scale * rng.standard_normal((n, rank)) for n in given.shape]
 
     def look(vector: Array) -> None:
-        course.n_iter += 1
-        if course.judge(_cp_as_tucker, vector, given.shape, rank):
+        timed.n_iter += 1
+        if timed.check(_cp_as_tucker, vector, given.shape, rank):
             raise _Over
 
     optimizer = LBFGSB(
@@ -328,7 +328,7 @@ def run_pyttb(course: Course) -> None:
         maxfun=2 * MAX_ITER,
         callback=look,
     )
-    course.start()
+    timed.start()
     try:
         pyttb.gcp_opt(
             data,

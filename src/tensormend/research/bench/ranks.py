@@ -28,7 +28,7 @@ FIBRES: dict[str, tuple[tuple[int, ...], int]] = {
     "long": ((40, 40, 100), 60),
     "scattered": ((60, 60, 3000), 4),
 }
-"""Shapes, and how many entries a fibre has: those scattered are few beside the lead rows."""
+"""Shapes, and entries of a fibre; scattered ones are few beside the rows of the leaf factor."""
 
 PASSES = ("values", "pull-back", "Gauss-Newton", "single mode", "Gram")
 
@@ -45,12 +45,12 @@ def load_kernels(path: str | Path) -> Any:
 
 
 @functools.cache
-def _draw_fibres(name: str, share: float) -> Fibres:
+def _draw_fibres(name: str, fraction: float) -> Fibres:
     shape, per_fibre = FIBRES[name]
-    shape = (round(share * shape[0]), *shape[1:])
-    places = np.random.default_rng(1).random(shape).argpartition(per_fibre, axis=2)
+    shape = (round(fraction * shape[0]), *shape[1:])
+    order = np.random.default_rng(1).random(shape).argpartition(per_fibre, axis=2)
     known = np.zeros(shape, dtype=bool)
-    np.put_along_axis(known, places[:, :, :per_fibre], True, axis=2)
+    np.put_along_axis(known, order[:, :, :per_fibre], True, axis=2)
     fibres, _ = Fibres.build(shape, np.argwhere(known))
     return fibres
 
@@ -66,9 +66,9 @@ class RankCase:
     right: Array
 
     @classmethod
-    def draw(cls, rank: int, dtype: str, fibres: str, share: float = 1.0) -> RankCase:
-        """Draw a case, or one with a share of its fibres; entries lie at random along these."""
-        tree = _draw_fibres(fibres, share)
+    def draw(cls, rank: int, dtype: str, fibres: str, fraction: float = 1.0) -> RankCase:
+        """Draw a case, or one with a fraction of its fibres; entries lie at random along these."""
+        tree = _draw_fibres(fibres, fraction)
         shape, rng = tree.shape, np.random.default_rng(0)
 
         def draw(*sizes: int) -> Array:
@@ -84,14 +84,14 @@ class RankCase:
     def passes(self, module: Any) -> dict[str, Callable[[], object]]:
         """Return the passes to time, by name."""
         tree, x = self.fibres.tree, (self.core, self.factors)
-        lead, columns = self.factors[-1], self.fibres.columns
-        panels = (lead, self.right, self.right)
+        leaf, columns = self.factors[-1], self.fibres.columns
+        panels = (leaf, self.right, self.right)
         return {
             "values": lambda: module.tucker_values(tree, *x),
             "pull-back": lambda: module.tucker_pullback(tree, self.y, *x),
             "Gauss-Newton": lambda: module.tucker_normal(tree, *x, *x),
             "single mode": lambda: module.mode_pass(tree, columns, self.y, *panels),
-            "Gram": lambda: module.gram_pass(tree, self.y, lead),
+            "Gram": lambda: module.gram_pass(tree, self.y, leaf),
         }
 
 

@@ -29,7 +29,7 @@ QUICK_POINTS = 2
 
 
 def _series() -> Iterator[tuple[str, float, Case, int | None]]:
-    """Yield the name of a series, the place on its axis, the case and the threads."""
+    """Yield the name of a series, the value on its axis, the case and the threads."""
     threads = kernels.thread_count(None)
     for ratio in RATIOS:
         case = replace(BASE, name=f"entries-{ratio:g}", ratio=ratio)
@@ -57,19 +57,19 @@ def list_cases() -> list[str]:
 def measure_growth(bench: Benchmark, *, is_quick: bool = False, only: Sequence[str] = ()) -> None:
     """Time iterations and whole solves along each series, then recover the huge tensor."""
     seen: dict[str, int] = {}
-    for series, place, case, threads in _series():
+    for series, x, case, threads in _series():
         if (only and case.name not in only) or (is_quick and seen.get(series, 0) == QUICK_POINTS):
             continue
         seen[series] = seen.get(series, 0) + 1
         if is_quick:
             case = replace(case, n=max(case.n // 4, 4), ratio=min(0.5, 8 * case.ratio))
-        _measure_point(bench, series, place, case, threads)
+        _measure_point(bench, series, x, case, threads)
     if not is_quick and (not only or HUGE.name in only):
         race(replace(bench, repeats=1, budget=600.0), "scaling", [HUGE], [AUTO])
 
 
 def _measure_point(
-    bench: Benchmark, series: str, place: float, case: Case, threads: int | None
+    bench: Benchmark, series: str, x: float, case: Case, threads: int | None
 ) -> None:
     name = AUTO if threads != 1 else f"{AUTO}, 1 thread"
     with bench.problem(case) as problem, bench.start() as worker:
@@ -85,7 +85,7 @@ def _measure_point(
         "growth",
         "scaling",
         series=series,
-        place=place,
+        x=x,
         case=case.as_record(),
         threads=threads,
         seconds=medians,
@@ -95,12 +95,12 @@ def _measure_point(
     bench.note(f"scaling: {case.name}: " + ", ".join(f"{k} {v:.3g}" for k, v in medians.items()))
 
 
-def fit_exponent(places: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return the least-squares slope of log seconds over log place.
+def fit_exponent(xs: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return the least-squares slope of log seconds over log x.
 
     >>> round(fit_exponent([1, 2, 4], [3, 12, 48]), 6)
     2.0
     """
-    x, y = np.log(np.asarray(places, dtype=float)), np.log(np.asarray(seconds, dtype=float))
+    x, y = np.log(np.asarray(xs, dtype=float)), np.log(np.asarray(seconds, dtype=float))
     x = x - x.mean()
     return float(x @ y / (x @ x))

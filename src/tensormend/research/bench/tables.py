@@ -168,25 +168,25 @@ def show_few(findings: Findings) -> str:
 def growth_series(
     findings: Findings,
 ) -> dict[str, dict[str, tuple[list[float], list[float]]]]:
-    """Return places and seconds, by series and by what was timed."""
+    """Return what grows and seconds, by series and by what was timed."""
     found: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
     for record in findings.of("growth"):
         for what, seconds in record["seconds"].items():
             series = found.setdefault(record["series"], {})
-            places, times = series.setdefault(what, ([], []))
-            places.append(record["place"])
+            xs, times = series.setdefault(what, ([], []))
+            xs.append(record["x"])
             times.append(seconds)
     return found
 
 
 def show_growth(findings: Findings) -> str:
-    """Return the fitted exponents: seconds grow like the place to this power."""
+    """Return the fitted exponents: seconds grow like this power of what varies."""
     series = growth_series(findings)
     names = list(dict.fromkeys(what for lines in series.values() for what in lines))
     rows = []
     for name, lines in series.items():
-        places = next(iter(lines.values()))[0]
-        span = f"{min(places):g} to {max(places):g}"
+        xs = next(iter(lines.values()))[0]
+        span = f"{min(xs):g} to {max(xs):g}"
         shown = []
         for what in names:
             x, y = lines.get(what, ([], []))

@@ -10,7 +10,7 @@ from typing import Any
 from tensormend.research.bench import passes, ranks
 from tensormend.research.bench.cases import Given, load_problem
 from tensormend.research.bench.contestants import find_contestant
-from tensormend.research.bench.course import Course
+from tensormend.research.bench.timed_run import TimedRun
 from tensormend.research.records import find_versions
 
 __all__ = ["TASKS", "find_missing"]
@@ -33,9 +33,9 @@ def _do_run(
     """
     given = _load(memory, problem)
     for is_warm in (False, True) if is_timed else (False,):
-        course = Course(given, accuracy, budget, memory.setdefault(f"course of {name}", {}))
-        find_contestant(name).run(course)
-        record = {**course.as_record(), "is_warm": is_warm}
+        timed = TimedRun(given, accuracy, budget, memory.setdefault(f"memory of {name}", {}))
+        find_contestant(name).run(timed)
+        record = {**timed.as_record(), "is_warm": is_warm}
         if record.get("seconds", math.inf) > SHORT:
             break
     return record

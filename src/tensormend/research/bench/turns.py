@@ -25,9 +25,9 @@ from tensormend.errors import InputError
 from tensormend.research.bench import tasks
 from tensormend.research.bench.cases import Case, save_problem
 from tensormend.research.bench.contestants import find_contestant
-from tensormend.research.bench.course import Contestant
 from tensormend.research.bench.ranks import DTYPES, FIBRES
 from tensormend.research.bench.tasks import find_missing
+from tensormend.research.bench.timed_run import Contestant
 from tensormend.research.records import append_record, find_versions
 from tensormend.research.workers import Worker
 

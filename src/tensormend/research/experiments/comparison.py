@@ -39,16 +39,16 @@ def grid(preset: str) -> Iterator[Settings]:
     """
     paper = preset == "paper"
     for repeat in range(3 if paper else 1):
-        for panel, place in _places(paper):
+        for panel, point in _points(paper):
             again = {"repeat": repeat} if panel == "a" else {"problem": repeat}
             for step in STEPS:
                 for implementation in IMPLEMENTATIONS:
                     for method in METHODS:
                         who = {"implementation": implementation, "method": method, "step": step}
-                        yield {"panel": panel, **place, **who, **again, "max_iter": MAX_ITER}
+                        yield {"panel": panel, **point, **who, **again, "max_iter": MAX_ITER}
 
 
-def _places(paper: bool) -> Iterator[tuple[str, Settings]]:
+def _points(paper: bool) -> Iterator[tuple[str, Settings]]:
     n, large = (200, 300) if paper else (30, 40)
     base = {"n": n, "rank": 5 if paper else 3, "ratio": 0.3, "tol": 1e-5}
     yield "a", {**base, "n": large, "tol": 1e-10}
@@ -129,10 +129,10 @@ def _judge(records: Sequence[Record], varied: str) -> str:
     """
     lines = []
     for (implementation, step), own in group(records, "implementation", "step").items():
-        places = group(own, varied)
+        points = group(own, varied)
         factors: dict[str, list[tuple[float, float]]] = {}
         firsts = 0
-        for runs in places.values():
+        for runs in points.values():
             arrived = {m: r for (m,), r in group(runs, "method").items() if _arrived(r)}
             if "sm-qrgd" not in arrived:
                 continue
@@ -147,12 +147,12 @@ def _judge(records: Sequence[Record], varied: str) -> str:
         )
         agrees = (
             "as the paper says"
-            if firsts == len(places)
+            if firsts == len(points)
             else "not what the paper says"
             if firsts == 0
             else "the paper says everywhere"
         )
-        where = f"SM-QRGD fastest at {firsts} of {len(places)} ({agrees})"
+        where = f"SM-QRGD fastest at {firsts} of {len(points)} ({agrees})"
         ending = f"{spans}.{_growth(own, varied)}" if spans else "no other method arrived with it."
         lines.append(f"* {implementation}, {step} step: {where}; {ending}")
     return "\n".join(lines)

@@ -50,7 +50,7 @@ StepName = Literal["constant", "normalized"]
 
 
 class Iterate(NamedTuple):
-    """The dense iterate ``X^k`` and the step size that led to it (NaN at the start)."""
+    """The dense iterate ``X^k`` and the step size that led to it (NaN at the beginning)."""
 
     x: Array
     step_size: float
@@ -59,8 +59,8 @@ class Iterate(NamedTuple):
 class State(NamedTuple):
     """``X = C ×_i U_i`` as a dense array with its core and factors.
 
-    ``rows`` is ``V`` (``N x r``), the right singular vectors of the lead unfolding of X-hat; only
-    SM-QRGD has them. The left ones are the lead factor.
+    ``rows`` is ``V`` (``N x r``), the right singular vectors of the unfolding of X-hat along the
+    tangent mode; only SM-QRGD has them. The left ones are the factor of that mode.
     """
 
     x: Array
@@ -161,10 +161,10 @@ def smqrgd(
     ``mode_order`` gives the whole processing order instead, that mode first.
     """
     rank = as_rank(rank, data.shape)
-    lead = normalize_mode(tangent_mode, data.ndim)
+    mode = normalize_mode(tangent_mode, data.ndim)
     modes = as_order(mode_order, rank)
     if mode_order is None:
-        modes = (lead, *(k for k in modes if k != lead))
+        modes = (mode, *(k for k in modes if k != mode))
     return descend(
         data,
         mask,
@@ -306,24 +306,24 @@ def rgd_step(g: Array, mask: Array, state: State, contract: Contract = contract)
 
 
 def smqrgd_start(z: Array, rank: Sequence[int], order: Sequence[int]) -> State:
-    """``X^0`` by ST-HOSVD, and the lead singular vectors ``U``, ``V`` of ``H_{r_lead}(Z)``."""
-    lead = order[0]
-    left = leading_vectors(unfold(z, lead), rank[lead])
-    rows, s, turn = svd(unfold(z, lead).T @ left, full_matrices=False)
+    """``X^0`` by ST-HOSVD, and singular vectors ``U``, ``V`` of the first mode's unfolding."""
+    mode = order[0]
+    left = leading_vectors(unfold(z, mode), rank[mode])
+    rows, s, turn = svd(unfold(z, mode).T @ left, full_matrices=False)
     return _finish(left @ turn.T, s, rows, z.shape, rank, order)
 
 
 def smqrgd_threshold(z: Array, state: State, order: Sequence[int]) -> State:
-    """``ST-HOSVD(P(Z))`` and the lead singular vectors of ``P(Z)``, as in the appendix.
+    """``ST-HOSVD(P(Z))`` and singular vectors of the unfolding of ``P(Z)``, as in the appendix.
 
     With ``Y_1 = (I - U U^T) M(Z) V = Q_1 R_1`` and ``Y_2 = (I - V V^T) M(Z)^T U = Q_2 R_2``,
     ``M(P(Z)) = [U Q_1] [[U^T M(Z) V, R_2^T], [R_1, 0]] [V Q_2]^T``: the SVD of the ``2r x 2r``
     matrix in the middle is that of the whole. ``M(Z) V``, ``M(Z)^T U`` and the dense tensor at
     the end are ``n^d r`` each.
     """
-    lead, rank = order[0], state.core.shape
-    u, v, r = state.factors[lead], _rows(state), rank[lead]
-    across, along = unfold(z, lead).T @ u, unfold(z, lead) @ v
+    mode, rank = order[0], state.core.shape
+    u, v, r = state.factors[mode], _rows(state), rank[mode]
+    across, along = unfold(z, mode).T @ u, unfold(z, mode) @ v
     middle = u.T @ along
     q1, r1 = np.linalg.qr(along - u @ middle)
     q2, r2 = np.linalg.qr(across - v @ middle.T)
@@ -343,9 +343,9 @@ def _finish(
     order: Sequence[int],
 ) -> State:
     """Truncate the other modes of ``B = M^{-1}(S V^T)`` and form the dense tensor."""
-    lead, *others = order
-    core, factors = sequential_factors(fold((rows * s).T, lead, shape), rank, others)
-    factors[lead] = left
+    mode, *others = order
+    core, factors = sequential_factors(fold((rows * s).T, mode, shape), rank, others)
+    factors[mode] = left
     ordered = tuple(factors[k] for k in range(len(shape)))
     return State(multi_mode_product(core, ordered), core, ordered, rows)
 
@@ -356,14 +356,14 @@ def _rows(state: State) -> Array:
     return state.rows
 
 
-def smqrgd_step(g: Array, mask: Array, state: State, lead: int) -> float:
+def smqrgd_step(g: Array, mask: Array, state: State, mode: int) -> float:
     """Compute the normalized step of SM-QRGD (equation 3.3).
 
     ``P(G)`` is formed as in the appendix, ``P(M) = U U^T M + (M - U U^T M) V V^T``: four products
     of ``n^d r``.
     """
-    u, v = state.factors[lead], _rows(state)
-    matrix = unfold(g, lead)
+    u, v = state.factors[mode], _rows(state)
+    matrix = unfold(g, mode)
     inside = u @ (u.T @ matrix)
     projected = inside + ((matrix - inside) @ v) @ v.T
-    return exact_step(fold(projected, lead, g.shape), mask)
+    return exact_step(fold(projected, mode, g.shape), mask)

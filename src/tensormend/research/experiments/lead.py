@@ -1,4 +1,4 @@
-"""Lead mode (figure 3): the tangent space of mode 0, 1 or 2 where the ranks differ.
+"""Tangent mode (figure 3): the tangent space of mode 0, 1 or 2 where the ranks differ.
 
 ``tensormend reproduce lead``. Sizes as in the paper: n = 100, r = (10, 20, 30), ratio 0.3, with
 its orderings; it does not say which step it took, so both are run.
@@ -67,7 +67,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         for (step, implementation), values in times.items()
     ]
     settings = records[0]["settings"]
-    head = ["step", "implementation", "lead mode (rank)", "iterations", "time"]
+    head = ["step", "implementation", "tangent mode (rank)", "iterations", "time"]
     return {
         "table": make_table(head, rows),
         "verdict": "\n".join(f"* {sentence}" for sentence in sentences),
@@ -77,7 +77,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _compare(what: str, values: Sequence[float]) -> str:
-    """Say whether values grow with the rank of the lead mode."""
+    """Say whether values grow with the rank of the tangent mode."""
     listed = ", ".join(f"{value:.3g}" for value in values)
     if list(values) == sorted(values) and values[0] < values[-1]:
         return f"{what}: {listed} for modes 0, 1, 2: the smaller the rank the better, as claimed."

@@ -29,11 +29,11 @@ from tensormend.research.summary import group
 __all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
 
 SUCCESS = 1e-5  # true relative error of a success, as in the paper
-HOPELESS = ((0.25, 0.5), (0.5, 0.1))  # share of the iterations, true error to give up at there
+GIVE_UP = ((0.25, 0.5), (0.5, 0.1))  # after this fraction of the iterations, above this error
 FITTED = 1e-12  # relative residual of a run that fits the samples; with a large error, for good
-LINEAR = 0.8  # share of the variance that a line must explain to be drawn
+LINEAR = 0.8  # fraction of the variance that a line must explain to be drawn
 LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
-STARTS = {  # the paper's methods from the paper's start, the others from the package's own
+INITS = {  # the paper's for its methods, that of the package for the others
     "sm-qrgd": "spectral",
     "rgd": "spectral",
     "sempiht": "spectral",
@@ -51,9 +51,9 @@ def grid(preset: str) -> Iterator[Settings]:
     for part in range(10 if paper else 2):
         for ratio in ratios:
             for rank in ranks:
-                for method in STARTS:
-                    place = {"rank": rank, "ratio": round(float(ratio), 4), "part": part}
-                    yield {"method": method, **place, **size, "max_iter": 400 if paper else 200}
+                for method in INITS:
+                    where = {"rank": rank, "ratio": round(float(ratio), 4), "part": part}
+                    yield {"method": method, **where, **size, "max_iter": 400 if paper else 200}
 
 
 def run(settings: Settings) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             y,
             settings["rank"],
             method=method,
-            init=STARTS[method],
+            init=INITS[method],
             truth=truth,
             tol=0,
             xtol=0,
@@ -89,17 +89,18 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             min_delta=1e-3,
             patience=50,
             max_iter=settings["max_iter"],
-            callback=lambda now: _is_hopeless(now, settings["max_iter"]),
+            callback=lambda now: _gives_up(now, settings["max_iter"]),
             threads=1,
         )
     is_fitted = result.status is Status.STOPPED and result.history[-1].residual <= FITTED
     return result.n_iter, Status.STALLED if is_fitted else result.status
 
 
-def _is_hopeless(now: Iteration, max_iter: int) -> bool:
+def _gives_up(now: Iteration, max_iter: int) -> bool:
     """Tell whether a run fits the samples, or is too far away for the rest of the iterations."""
     return now.record.residual <= FITTED or any(
-        now.n_iter >= share * max_iter and now.record.error > error for share, error in HOPELESS
+        now.n_iter >= fraction * max_iter and now.record.error > error
+        for fraction, error in GIVE_UP
     )
 
 
@@ -150,18 +151,18 @@ def fit_boundary(records: Sequence[Record]) -> Boundary | None:
     The ratio of a rank is interpolated between the last rate below 1/2 and the next one.
     """
     ranks, ratios, rates = success_map(records)
-    places = []
+    crossings = []
     for rank, column in zip(ranks, rates.T, strict=True):
         known = np.isfinite(column)
         rate, at = column[known], ratios[known]
         below = np.flatnonzero(rate < 0.5)
         if len(below) and below[-1] + 1 < len(rate):
             k = below[-1]
-            share = (0.5 - rate[k]) / (rate[k + 1] - rate[k])
-            places.append((rank, at[k] + share * (at[k + 1] - at[k])))
-    if len(places) < 2:
+            part = (0.5 - rate[k]) / (rate[k + 1] - rate[k])
+            crossings.append((rank, at[k] + part * (at[k + 1] - at[k])))
+    if len(crossings) < 2:
         return None
-    x, y = np.asarray(places, dtype=float).T
+    x, y = np.asarray(crossings, dtype=float).T
     slope, intercept = np.polyfit(x, y, 1)
     rest, spread = np.sum((y - intercept - slope * x) ** 2), np.sum((y - y.mean()) ** 2)
     r_squared = 1 - rest / spread if spread > 0 else 1.0
@@ -194,19 +195,19 @@ def describe_grid(records: Sequence[Record]) -> str:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate the boundary of each method and say which needs the fewest samples."""
-    head = ["method", "start", "boundary, fitted", "R²", "half success at the largest rank"]
+    head = ["method", "init", "boundary, fitted", "R²", "half success at the largest rank"]
     rows = []
     lines: dict[str, Boundary] = {}
     n = records[0]["settings"]["n"]
     for (method,), own in group(records, "method").items():
         line = fit_boundary(own)
         if line is None:
-            rows.append((method, STARTS[method], "outside the grid", "", ""))
+            rows.append((method, INITS[method], "outside the grid", "", ""))
             continue
         lines[method] = line
         at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
         form = line.formula or "no line"
-        rows.append((method, STARTS[method], form, f"{line.r_squared:.3f}", at))
+        rows.append((method, INITS[method], form, f"{line.r_squared:.3f}", at))
     return {
         "table": make_table(head, rows),
         "n": str(n),

@@ -125,22 +125,22 @@ def _run_kernels(
 def _run_dense(
     truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
 ) -> dict[str, list[float]]:
-    places = np.ravel_multi_index(tuple(np.asarray(operator.indices).T), truth.shape)
+    flat = np.ravel_multi_index(tuple(np.asarray(operator.indices).T), truth.shape)
     full, data = truth.todense(), np.zeros(truth.shape)
-    data.flat[places] = y
+    data.flat[flat] = y
     mask = np.zeros(truth.shape, dtype=bool)
-    mask.flat[places] = True
+    mask.flat[flat] = True
     size, y_size, spent = np.linalg.norm(full), np.linalg.norm(y), 0.0
     trace: dict[str, list[float]] = {"seconds": [], "error": [], "residual": []}
     clock = time.perf_counter()
-    iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # makes the start
+    iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # with its init
     for k in range(settings["max_iter"] + 1):
         clock = time.perf_counter() if k else clock
         x = next(iterates).x
         spent += time.perf_counter() - clock
         trace["seconds"].append(spent)
         trace["error"].append(float(np.linalg.norm(x - full) / size))
-        trace["residual"].append(float(np.linalg.norm(x.ravel()[places] - y) / y_size))
+        trace["residual"].append(float(np.linalg.norm(x.ravel()[flat] - y) / y_size))
         if trace["error"][-1] <= settings["tol"]:
             break
     return trace

@@ -69,11 +69,11 @@ def _draw_errors(panel: Any, records: Sequence[Record], varied: str) -> None:
 
 def _draw_times(panel: Any, records: Sequence[Record], varied: str) -> None:
     for (method, step), runs in group(records, "method", "step").items():
-        places = sorted(group(runs, varied).items())
-        x = np.asarray([value for (value,), _ in places])
-        reached = [all(r["results"]["reached"] for r in own) for _, own in places]
+        points = sorted(group(runs, varied).items())
+        x = np.asarray([value for (value,), _ in points])
+        reached = [all(r["results"]["reached"] for r in own) for _, own in points]
         arrived = np.asarray(reached, dtype=bool)
-        seconds = np.asarray([median_seconds(own) for _, own in places])
+        seconds = np.asarray([median_seconds(own) for _, own in points])
         style = {**METHODS[method], "ls": STEP_LINES[step], **_face(step)}
         panel.plot(x, np.where(arrived, seconds, np.nan), **style)
         if not arrived.all():

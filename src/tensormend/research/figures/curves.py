@@ -1,4 +1,4 @@
-"""Error against iterations and against time: noise, lead mode, condition number."""
+"""Error against iterations and against time: noise, tangent mode, condition number."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def draw_noise(records: Sequence[Record]) -> Any:
 
 
 def draw_lead(records: Sequence[Record]) -> Any:
-    """Curves of the three lead modes."""
+    """Draw curves of the three tangent modes."""
     settings = records[0]["settings"]
     caption = (
         f"n = {settings['n']}, r = {tuple(settings['rank'])}, ρ = {settings['ratio']}, to an error "
@@ -66,7 +66,7 @@ def draw_lead(records: Sequence[Record]) -> Any:
         for (order,) in group(records, "order")
     }
     figure = _draw_steps(records, "order", labels)
-    set_caption(figure, "SM-QRGD with different lead modes (counted from 0)", caption)
+    set_caption(figure, "SM-QRGD with different tangent modes (counted from 0)", caption)
     return figure
 
 

@@ -39,24 +39,24 @@ def draw_table1(records: Sequence[Record]) -> Any:
 
 
 def _draw_bars(panel: Any, records: Sequence[Record], names: list[str], what: str) -> None:
-    places = np.arange(len(names))
+    levels = np.arange(len(names))
     counted = [record["results"][what] for record in records]
-    panel.barh(places, counted, color=LINES[5]["color"], edgecolor="0.2", lw=0.8, label="counted")
+    panel.barh(levels, counted, color=LINES[5]["color"], edgecolor="0.2", lw=0.8, label="counted")
     claimed = [record["results"][f"paper_{what}"] for record in records]
-    known = [(c, place) for c, place in zip(claimed, places, strict=True) if c is not None]
+    known = [(c, level) for c, level in zip(claimed, levels, strict=True) if c is not None]
     panel.plot(*zip(*known, strict=True), "D", color="black", ms=7, label="paper")
-    panel.set_yticks(places, names)
+    panel.set_yticks(levels, names)
     panel.invert_yaxis()
     panel.set_xlim(0, 8)
     panel.grid(visible=False, axis="y")
     panel.set_axisbelow(True)
-    for place, record in zip(places, records, strict=True):
+    for level, record in zip(levels, records, strict=True):
         size, order = record["results"][what], record["settings"]["order"]
         note = f"{size:.3g} $n^{order} r$"
         if what == "threshold":
             note += _factorizations(record["results"], order)
         right = max(size, record["results"][f"paper_{what}"] or 0)
-        panel.text(right + 0.2, place, note, va="center", fontsize=8)
+        panel.text(right + 0.2, level, note, va="center", fontsize=8)
 
 
 def _factorizations(found: dict[str, float], order: int) -> str:

@@ -1,7 +1,7 @@
 """Data sets of the benchmark: real tensors from inside of Python packages, none downloaded.
 
 A package is asked for its file by name and not imported; only its reader is. What is missing says
-so, and the benchmark goes on without it.
+so, and the study runs without it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tensormend.research.summary import Bar, divide, least
 
 __all__ = ["Findings", "check_bars", "describe"]
 
-Place = tuple[str, str]  # data set and loss
+Cell = tuple[str, str]  # data set and loss
 NUCLEAR = ("HaLRTC", "LRTC-TNN")
 EXPLODES = 1.1  # times the RMSE of the fibre mean
 WORST = 1.1  # times the best of HaLRTC and LRTC-TNN in any cell
@@ -42,17 +42,17 @@ class Findings:
         return cls(datasets, runs)
 
     @property
-    def places(self) -> list[Place]:
+    def cells(self) -> list[Cell]:
         """Data sets and losses with any record, in their first order."""
         return list(dict.fromkeys(key[:2] for key in self.runs))
 
     def losses(self, dataset: str) -> list[str]:
         """Return the losses of a data set."""
-        return [loss for name, loss in self.places if name == dataset]
+        return [loss for name, loss in self.cells if name == dataset]
 
-    def value(self, place: Place, contestant: str, what: str = "rmse") -> float | None:
+    def value(self, cell: Cell, contestant: str, what: str = "rmse") -> float | None:
         """Return a figure of a contestant, or ``None`` where it has not been scored."""
-        results = self.runs.get((*place, contestant), {}).get("results", {})
+        results = self.runs.get((*cell, contestant), {}).get("results", {})
         return None if results.get(what) is None else float(results[what])
 
     def ratios(
@@ -62,7 +62,7 @@ class Findings:
         theirs: str | None = None,
         *,
         only_large: bool = False,
-    ) -> dict[Place, float]:
+    ) -> dict[Cell, float]:
         """Return our figure over the best of some peers, where both are known.
 
         Parameters
@@ -80,11 +80,11 @@ class Findings:
             Ratios by data set and loss.
         """
         found = {}
-        for place in self.places:
-            best = least(self.value(place, peer, theirs or mine) for peer in peers)
-            ratio = divide(self.value(place, OURS, mine), best)
-            if ratio is not None and (not only_large or self.datasets[place[0]]["is_large"]):
-                found[place] = ratio
+        for cell in self.cells:
+            best = least(self.value(cell, peer, theirs or mine) for peer in peers)
+            ratio = divide(self.value(cell, OURS, mine), best)
+            if ratio is not None and (not only_large or self.datasets[cell[0]]["is_large"]):
+                found[cell] = ratio
         return found
 
 
@@ -124,10 +124,10 @@ def check_bars(findings: Findings) -> list[Bar]:
     ]
 
 
-def _every_cell(what: str, ratios: dict[Place, float], limit: float, word: str) -> Bar:
+def _every_cell(what: str, ratios: dict[Cell, float], limit: float, word: str) -> Bar:
     broken = [p for p, r in ratios.items() if (r >= limit if word == "below" else r > limit)]
 
-    def show(ratios: dict[Place, float]) -> str:
+    def show(ratios: dict[Cell, float]) -> str:
         worst = max(ratios, key=ratios.__getitem__)
         kept = f"{len(ratios) - len(broken)} of {len(ratios)} cells"
         return f"at most {ratios[worst]:.3f} ({' '.join(worst)}); {kept}"
@@ -135,8 +135,8 @@ def _every_cell(what: str, ratios: dict[Place, float], limit: float, word: str) 
     return Bar.check(what, f"{word} {limit:g}", ratios or None, show, lambda _: not broken)
 
 
-def _show_speed(ratios: dict[Place, float]) -> str:
-    gains = {place: 1 / ratio for place, ratio in ratios.items()}
+def _show_speed(ratios: dict[Cell, float]) -> str:
+    gains = {cell: 1 / ratio for cell, ratio in ratios.items()}
     slowest = min(gains, key=gains.__getitem__)
     return f"{gains[slowest]:.3g} times ({' '.join(slowest)}) to {max(gains.values()):.3g} times"
 

@@ -1,4 +1,4 @@
-"""TensorLy's Tucker decomposition with a mask, from the best start we know for it."""
+"""TensorLy's Tucker decomposition with a mask, from the best init we know for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_ITER = 100  # the default of TensorLy, for each tolerance
 def masked_tucker(data: Array, filled: Array, rank: Sequence[int]) -> Iterator[Array]:
     """Complete a tensor, NaN where unknown, by ``tensorly.decomposition.tucker`` with ``mask=``.
 
-    It starts from the leading singular vectors of ``filled``, the data with their holes filled in
-    some simple way; TensorLy's own start is slower and no better. What it returns after its
-    default tolerance is yielded first, and then what it comes to when it goes on from there:
+    It is initialized by the leading singular vectors of ``filled``, the data with missing entries
+    filled in some simple way; TensorLy's own init is slower and no better. The result at its
+    default tolerance is yielded first, and then that of further iterations from there:
     sometimes the one is better, sometimes the other.
     """
     tucker = require("tensorly.decomposition", "realdata", "masked Tucker").tucker

@@ -60,7 +60,7 @@ def lrtc_tnn(
 
     Parameters
     ----------
-    theta : share of the singular values, the largest, that the norm leaves out
+    theta : fraction of the singular values, the largest, that the norm leaves out
     threshold, tol : as in `halrtc`
     """
     short = [min(n, data.size // n) for n in data.shape]

@@ -16,7 +16,7 @@ from tensormend.research.pages import (
     write_page,
 )
 from tensormend.research.realdata.contestants import CONTESTANTS, OURS
-from tensormend.research.realdata.findings import NUCLEAR, Findings, Place
+from tensormend.research.realdata.findings import NUCLEAR, Cell, Findings
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, load_records
 
@@ -31,8 +31,8 @@ def write_study(experiment: Experiment, page: Path, folder: Path, preset: str) -
     findings = Findings.of(records)
     picture = folder / "ratios.png"
     peers = [name for name in CONTESTANTS if name != OURS]
-    series = {peer: _name_places(findings.ratios([peer])) for peer in peers}
-    has_picture = save_ratios(picture, series, list(_name_places(findings.ratios(peers))))
+    series = {peer: _name_cells(findings.ratios([peer])) for peer in peers}
+    has_picture = save_ratios(picture, series, list(_name_cells(findings.ratios(peers))))
     source = next(
         (path for path in folder.glob(f"{experiment.name}.jsonl*")),
         folder / f"{experiment.name}.jsonl",
@@ -51,8 +51,8 @@ def write_study(experiment: Experiment, page: Path, folder: Path, preset: str) -
     write_page(page, "tensormend.research.realdata", sections)
 
 
-def _name_places(ratios: dict[Place, float]) -> dict[str, float]:
-    return {" ".join(place): ratio for place, ratio in ratios.items()}
+def _name_cells(ratios: dict[Cell, float]) -> dict[str, float]:
+    return {" ".join(cell): ratio for cell, ratio in ratios.items()}
 
 
 def _make_sections(findings: Findings) -> Iterator[Section]:
@@ -69,12 +69,12 @@ def _make_sections(findings: Findings) -> Iterator[Section]:
 def _show_losses(findings: Findings) -> str:
     """Return a table of the cells in which a peer has the smaller error."""
     rows = []
-    for place in findings.places:
-        mine = findings.value(place, OURS)
+    for cell in findings.cells:
+        mine = findings.value(cell, OURS)
         for peer in CONTESTANTS:
-            theirs = findings.value(place, peer)
+            theirs = findings.value(cell, peer)
             if peer != OURS and mine is not None and theirs is not None and theirs < mine:
-                rows.append((*place, peer, f"{theirs:.4g}", f"{mine:.4g}", f"{mine / theirs:.3f}"))
+                rows.append((*cell, peer, f"{theirs:.4g}", f"{mine:.4g}", f"{mine / theirs:.3f}"))
     if not rows:
         return "Nowhere in this table."
     table = make_table(["data", "lost", "peer", "its RMSE", "our RMSE", "ratio"], rows)
@@ -105,14 +105,14 @@ def _describe_dataset(findings: Findings, name: str) -> dict[str, str]:
     }
 
 
-def _score_row(findings: Findings, place: Place, what: str) -> list[str]:
-    values = {name: findings.value(place, name, what) for name in CONTESTANTS}
+def _score_row(findings: Findings, cell: Cell, what: str) -> list[str]:
+    values = {name: findings.value(cell, name, what) for name in CONTESTANTS}
     known = [value for value in values.values() if value is not None]
     best = (max if what == "psnr" else min)(known, default=None)
-    row = [place[1]]
+    row = [cell[1]]
     for name, value in values.items():
         if value is None:
-            has_failed = "failed" in findings.runs.get((*place, name), {})
+            has_failed = "failed" in findings.runs.get((*cell, name), {})
             row.append("failed" if has_failed and what == "rmse" else "")
             continue
         shown = f"{value:.2f}" if what in ("mape", "psnr") else f"{value:.3g}"

@@ -19,7 +19,7 @@ Predict = Callable[[Array, int], tuple[Array, Array]]
 
 
 def fibre_mean(data: Array) -> Array:
-    """Fill holes with the mean of what is known of the fibre.
+    """Fill missing entries with the mean of the known entries of the fibre.
 
     >>> fibre_mean(np.array([[1.0, np.nan, 3.0], [4.0, 4.0, 4.0]]))
     array([[1., 2., 3.],
@@ -29,7 +29,7 @@ def fibre_mean(data: Array) -> Array:
 
 
 def linear_interpolation(data: Array) -> Array:
-    """Fill holes on straight lines between the nearest known entries, constant beyond the ends.
+    """Interpolate linearly between the nearest known entries, constant beyond the ends.
 
     >>> linear_interpolation(np.array([[1.0, np.nan, 3.0, np.nan], [7.0, 7.5, 8.0, 8.5]]))
     array([[1. , 2. , 3. , 3. ],
@@ -65,17 +65,17 @@ def _line_through_neighbours(data: Array, mode: int) -> tuple[Array, Array]:
     """Predict each entry by the line through the nearest known entries beside it along a mode."""
     x = np.moveaxis(data, mode, -1)
     n = x.shape[-1]
-    places = np.arange(n)
+    positions = np.arange(n)
     known = ~np.isnan(x)
-    before = np.maximum.accumulate(np.where(known, places, -1), axis=-1)
+    before = np.maximum.accumulate(np.where(known, positions, -1), axis=-1)
     before = np.concatenate([np.full_like(before[..., :1], -1), before[..., :-1]], axis=-1)
-    after = np.minimum.accumulate(np.where(known, places, n)[..., ::-1], axis=-1)[..., ::-1]
+    after = np.minimum.accumulate(np.where(known, positions, n)[..., ::-1], axis=-1)[..., ::-1]
     after = np.concatenate([after[..., 1:], np.full_like(after[..., :1], n)], axis=-1)
     has_before, has_after = before >= 0, after < n
     left = np.take_along_axis(x, np.where(has_before, before, 0), axis=-1)
     right = np.take_along_axis(x, np.where(has_after, after, 0), axis=-1)
     left, right = np.where(has_before, left, right), np.where(has_after, right, left)
-    weight = (places - before) / (after - before)  # beyond the ends both sides are the same
+    weight = (positions - before) / (after - before)  # beyond the ends both sides are the same
     guess = left + weight * (right - left)
     is_there = has_before | has_after
     return np.moveaxis(guess, -1, mode), np.moveaxis(is_there, -1, mode)

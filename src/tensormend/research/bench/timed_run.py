@@ -1,4 +1,4 @@
-"""The clock and the judge of one run: the true error is looked at while the clock stands still."""
+"""The timer of one run: the true error is computed while the clock is stopped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,27 @@ from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.research.bench.cases import Given
 
-__all__ = ["Contestant", "Course"]
+__all__ = ["Contestant", "TimedRun"]
 
 MAX_POINTS = 60  # of a curve in a record
 
 
-class Course:
+class TimedRun:
     """One run of a contestant on a problem.
 
-    A contestant calls `start` when it is ready to be timed, `judge` with every iterate it would
-    have judged, and ends when that returns true. ``memory`` is kept between the runs of a
-    worker on one problem, for what may be found out off the clock.
+    A contestant calls `start` when it is ready to be timed and `check` with its iterates, and ends
+    when that returns true.
+
+    Parameters
+    ----------
+    given : Given
+        The problem.
+    accuracy : float
+        True relative error to reach.
+    budget : float
+        Seconds that the run may take.
+    memory : dict, optional
+        Kept between the runs of a worker on one problem, for what is computed off the clock.
     """
 
     def __init__(
@@ -37,7 +47,7 @@ class Course:
         self._since: float | None = None
 
     def start(self) -> None:
-        """Let the clock run."""
+        """Start the clock, or continue it."""
         self._since = time.perf_counter()
 
     def pause(self) -> float:
@@ -47,8 +57,8 @@ class Course:
             self._since = None
         return self._spent
 
-    def judge(self, make: Callable[..., Tucker | Array], *parts: Any) -> bool:
-        """Note the true error of ``make(*parts)``, off the clock; tell whether the run may end."""
+    def check(self, make: Callable[..., Tucker | Array], *parts: Any) -> bool:
+        """Record the true error of ``make(*parts)`` off the clock; tell whether the run may end."""
         seconds = self.pause()
         self.curve.append((seconds, self.measure_error(make(*parts))))
         is_over = self.has_reached or seconds >= self.budget or not np.isfinite(self.error)
@@ -74,7 +84,7 @@ class Course:
         return bool(self.error <= self.accuracy)
 
     def as_record(self) -> dict[str, Any]:
-        """Return what a record says of the run; a run that missed the accuracy has no time."""
+        """Return the record of the run; a run that missed the accuracy has no time."""
         seconds = self.curve[-1][0] if self.curve else np.nan
         record: dict[str, Any] = {
             "outcome": "reached" if self.has_reached else "missed",
@@ -97,14 +107,14 @@ class Contestant:
     ----------
     name : what tables and records call it
     family : ``"ours"``, ``"dense"`` (the paper's methods in NumPy) or ``"peer"``
-    run : runs on a course
+    run : recovers the tensor of a `TimedRun`
     about : settings in a sentence, for the tables
     modules : what must be installed to run it, with the names of the packages
     """
 
     name: str
     family: str
-    run: Callable[[Course], None]
+    run: Callable[[TimedRun], None]
     about: str = ""
     modules: tuple[tuple[str, str], ...] = ()
 
