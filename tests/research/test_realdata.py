@@ -385,6 +385,13 @@ def test_the_command_writes_a_page_and_redraws_it(
     assert target.read_text() == text
 
 
+def test_redrawing_needs_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert command.main(["--redraw", "--out", str(tmp_path)]) == 2
+    assert "no records of preset full" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.checkout
 def test_the_committed_records_give_the_committed_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

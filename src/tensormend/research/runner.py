@@ -139,7 +139,7 @@ def run_experiment(
     path = folder / f"{experiment.name}.jsonl"
     there = {_key(record["settings"]) for record in load_records(experiment.name, preset, folder)}
     cells = {_key(settings): settings for settings in experiment.cells(preset)}
-    places = {key: place for place, key in enumerate(cells)}
+    positions = {key: k for k, key in enumerate(cells)}
     chosen = {key: settings for key, settings in cells.items() if wanted(settings)}
     missing = [s for key, s in chosen.items() if key not in there or again(s)]
     processes = 1 if experiment.timed else min(kernels.thread_count(processes), len(missing))
@@ -149,7 +149,7 @@ def run_experiment(
     for settings, outcome in run_cells(experiment, missing, processes):
         if "failed" in outcome:
             failures.append(f"{experiment.name} {_key(settings)}: {outcome['failed']}")
-        head = {"experiment": experiment.name, "preset": preset, "cell": places[_key(settings)]}
+        head = {"experiment": experiment.name, "preset": preset, "cell": positions[_key(settings)]}
         append_record(path, {**head, "settings": settings, **outcome, "machine": machine})
         progress.advance()
     if path.exists() and path.stat().st_size > records.LARGE:
@@ -179,13 +179,13 @@ def run_cells(
         pool.shutdown()
     except BaseException:
         for worker in set(multiprocessing.active_children()) - others:
-            worker.terminate()  # a cell may take minutes, and an interrupt should not
+            worker.terminate()  # rather than wait for cells that may take minutes
         pool.shutdown(wait=True, cancel_futures=True)
         raise
 
 
 def _blas_threads(timed: bool) -> threadpool_limits:
-    """Leave BLAS as the environment sets it while times are taken, and else give it one thread."""
+    """Leave the threads of BLAS as they are where times are taken; allow one thread elsewhere."""
     return threadpool_limits(limits=None if timed else 1, user_api="blas")
 
 
@@ -196,7 +196,7 @@ def _prepare_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent is gone: killed, it cannot end the workers any more."""
+    """Exit when the parent has ended: if it was killed, it could not end the workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

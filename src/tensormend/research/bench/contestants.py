@@ -81,7 +81,7 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
 
 
 def run_dense(timed: TimedRun, *, method: str, step: str) -> None:
-    """Iterate a dense yardstick until it is accurate; its arrays are filled off the clock."""
+    """Iterate a dense method until it is accurate; its arrays are filled off the clock."""
     given = timed.given
     data, mask = given.filled, given.mask
     timed.start()

@@ -98,7 +98,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         + (f", and {', '.join(missed)} did not arrive." if missed else ".")
     )
     spreads = "; ".join(f"{what} {max(own) / min(own):.2f}" for what, own in times.items())
-    times_told = (
+    seconds_in_words = (
         f"Longest over shortest time: {spreads}. Beyond a factor of 90 between singular values our "
         "truncation leaves a faster path that would lose digits, which an iteration then feels."
     )
@@ -106,7 +106,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     return {
         "table": make_table(["step", "implementation", "κ₂", "iterations", "error", "time"], rows),
         "formula": check_formula(records),
-        "verdict": f"Over all condition numbers: {ranges}. {ending} {times_told}",
+        "verdict": f"Over all condition numbers: {ranges}. {ending} {seconds_in_words}",
         "size": f"n = {settings['n']}, r = {settings['rank']}, ρ = {settings['ratio']}",
     }
 

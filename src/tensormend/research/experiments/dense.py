@@ -1,8 +1,8 @@
 """The paper's four methods for completion, written down with dense arrays.
 
 TIHT, SeMPIHT, RGD and SM-QRGD follow section 2.2, Algorithm 3 and the complexity appendix line by
-line, for a real array seen through a boolean mask (``A(X) = mask * X``). They are the yardstick
-of the benchmarks, the slow twin of the solvers in the tests, and what the flop count runs.
+line, for a real array seen through a boolean mask (``A(X) = mask * X``). They are what
+benchmarks compare with, references for the solvers in the tests, and what the flop count runs.
 
 A method is a thresholding (``z -> next state``) and a step size, functions of their own that
 `descend` alternates. Modes count from 0. Unfoldings have their columns in C order over the other

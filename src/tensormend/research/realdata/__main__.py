@@ -20,7 +20,7 @@ from tensormend.research.realdata.datasets import DATA, NAMES, load
 from tensormend.research.realdata.losses import LOSSES
 from tensormend.research.realdata.page import write_study
 from tensormend.research.realdata.study import PRESETS, make_experiment
-from tensormend.research.runner import Settings, run_experiment
+from tensormend.research.runner import Experiment, Settings, load_records, run_experiment
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -69,8 +69,30 @@ def find_datasets(names: Sequence[str], folder: Path | None) -> list[str]:
     return found
 
 
+def run(experiment: Experiment, given: argparse.Namespace) -> tuple[str, ...]:
+    """Run the cells that the command line chooses; return the failures as sentences."""
+    known = {settings["dataset"] for settings in experiment.cells(given.preset)}
+    names = find_datasets([name for name in given.only if name in known], given.data)
+
+    def is_wanted(settings: Settings) -> bool:
+        return (
+            settings["dataset"] in names
+            and settings.get("loss", given.losses[0]) in given.losses
+            and settings.get("contestant", given.methods[0]) in given.methods
+        )
+
+    return run_experiment(
+        experiment,
+        given.preset,
+        given.out,
+        stream=sys.stderr,
+        wanted=is_wanted,
+        again=lambda settings: settings.get("contestant") in given.again,
+    ).failures
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the study and write its page; return 1 if a contestant failed."""
+    """Run the study and write its page; return 1 if a contestant failed, 2 without records."""
     given = parse(arguments)
     require_matplotlib()  # before the work, not after it
     contestants = {**CONTESTANTS}
@@ -78,27 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         contestants[OURS] = run_function(given.ours)
     experiment = make_experiment(contestants, folder=given.data, seed=given.seed)
     given.out.mkdir(parents=True, exist_ok=True)
-    failures: tuple[str, ...] = ()
-    if not given.redraw:
-        names = find_datasets(given.only, given.data)
-
-        def is_wanted(settings: Settings) -> bool:
-            return (
-                settings["dataset"] in names
-                and settings.get("loss", given.losses[0]) in given.losses
-                and settings.get("contestant", given.methods[0]) in given.methods
-            )
-
-        failures = run_experiment(
-            experiment,
-            given.preset,
-            given.out,
-            stream=sys.stderr,
-            wanted=is_wanted,
-            again=lambda settings: settings.get("contestant") in given.again,
-        ).failures
+    failures = () if given.redraw else run(experiment, given)
     for failure in failures:
         sys.stderr.write(f"failed: {failure}\n")
+    if not load_records(experiment.name, given.preset, given.out):
+        sys.stderr.write(f"no records of preset {given.preset} in {given.out} to draw from\n")
+        return 2
     page = given.write or given.out / "real-data.md"
     write_study(experiment, page, given.out, given.preset)
     sys.stdout.write(f"wrote {os.path.relpath(page)}\n")
