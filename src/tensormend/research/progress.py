@@ -6,29 +6,17 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
-__all__ = ["Progress", "format_seconds"]
+from tensormend.core.text import format_seconds
+
+__all__ = ["Progress"]
 
 WIDTH = 24
-LINES = 10  # lines in all where the bar cannot be drawn over itself
-
-
-def format_seconds(seconds: float) -> str:
-    """Write a duration for people.
-
-    >>> format_seconds(42.4), format_seconds(125), format_seconds(3725)
-    ('42 s', '2 min 5 s', '1 h 2 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+LINES = 10  # in all where there is no terminal
 
 
 @dataclass
 class Progress:
-    """Count finished cells of a named experiment and say how long the rest may take."""
+    """Count the cells of an experiment that are finished, and estimate the time left."""
 
     name: str
     total: int

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensormend.core.text import format_shape
 from tensormend.plotting import save_curves, save_growth
 from tensormend.research.bench import tables
 from tensormend.research.bench.bars import check_bars
@@ -83,7 +84,7 @@ def _collect_curves(findings: Findings, case: str) -> list[tuple[str, str, Any]]
 
 def _describe_case(findings: Findings, case: str) -> str:
     drawn = findings.entries("races", case)[0].case
-    shape = " x ".join(map(str, drawn.shape))
+    shape = format_shape(drawn.shape)
     return f"{shape}, rank {drawn.rank}, {100 * drawn.ratio:g}% of the entries seen"
 
 
@@ -146,8 +147,7 @@ def _make_races(findings: Findings, pictures: dict[str, str]) -> Iterator[Sectio
 
 def _make_ranks(findings: Findings) -> Iterator[Section]:
     fibres = [
-        f"{name.capitalize()} fibres have {n} entries each, in a tensor of "
-        f"{' x '.join(map(str, shape))}."
+        f"{name.capitalize()} fibres have {n} entries each, in a tensor of {format_shape(shape)}."
         for name, (shape, n) in FIBRES.items()
     ]
     yield "ranks", {"fibres": "\n".join(fibres)}

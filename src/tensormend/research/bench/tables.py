@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from tensormend.core.text import format_shape
 from tensormend.research.bench.bars import FEWEST, fewest
 from tensormend.research.bench.contestants import AUTO
 from tensormend.research.bench.findings import Entry, Findings
@@ -201,7 +202,7 @@ def show_huge(findings: Findings) -> str:
     for entry in findings.entries("scaling"):
         case, error = entry.case, entry.runs[-1].get("error")
         peak = f"{entry.peak_bytes / 1e9:.2f}" if entry.peak_bytes else ""
-        shape = " x ".join(map(str, case.shape))
+        shape = format_shape(case.shape)
         shown = "" if error is None else f"{error:.1e}"
         seen = f"{case.size:,} ({case.ratio:.2g})"
         rows.append((shape, seen, case.rank, show_outcome(entry), shown, peak))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.algebra import Array
+from tensormend.core.text import format_shape
 from tensormend.errors import DataWarning
 from tensormend.operators import MatrixOperator
 from tensormend.recovery.entry import recover
@@ -134,7 +135,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         if outside
         else "Outside the condition no trial converged."
     )
-    shape = " x ".join(map(str, records[0]["settings"]["shape"]))
+    shape = format_shape(records[0]["settings"]["shape"])
     return {"table": make_table(head, rows), "verdict": f"{held}. {beyond}", "shape": shape}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tensormend.core.text import format_shape
 from tensormend.plotting.style import LINES, new_figure, set_caption, set_legend, tidy
 from tensormend.research.records import Record
 from tensormend.research.summary import group
@@ -86,7 +87,7 @@ def draw_theorems(records: Sequence[Record]) -> Any:
             tidy(panel, title=title, x="iteration", y=y, letter=next(letters))
     rows[0, 0].set_ylim(1e-17, 1e6)
     set_legend(figure, rows[0, 0], "True errors and the bounds of the theorems")
-    shape = " x ".join(map(str, records[0]["settings"]["shape"]))
+    shape = format_shape(records[0]["settings"]["shape"])
     n_trials = 1 + max(record["settings"]["trial"] for record in records)
     caption = (
         f"SM-QRGD, {shape}, m Gaussian measurements, {n_trials} trials: every true error (thin), "

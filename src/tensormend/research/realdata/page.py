@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tensormend.core.text import format_shape
 from tensormend.plotting import save_ratios
 from tensormend.research.pages import (
     Section,
@@ -96,7 +97,7 @@ def _describe_dataset(findings: Findings, name: str) -> dict[str, str]:
     return {
         "name": name,
         "title": f"{facts['title'][0].upper()}{facts['title'][1:]}",
-        "size": " x ".join(map(str, facts["shape"])),
+        "size": format_shape(facts["shape"]),
         "modes": " x ".join(facts["modes"]),
         "made": facts["made"],
         "fibre": facts["fibre"],
@@ -140,4 +141,4 @@ def _show_parameters(run: Record | None, name: str) -> str:
 def _show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return format_shape(value) if isinstance(value, list) else str(value)
