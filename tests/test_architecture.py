@@ -57,6 +57,7 @@ ORDER = {
         "means journal validation",
         "preprocessing trust",
         "selection",
+        "archive",
         "cost result run",
         "automatic fixed_rank",
         "entry report",

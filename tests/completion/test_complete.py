@@ -43,7 +43,7 @@ def test_the_rank_of_exact_data_is_found(
 ) -> None:
     truth = tm.simulate.random_tucker(shape, rank, rng=0).todense()
     result = tm.complete(with_holes(truth, ratio), rng=0)
-    assert result.x.rank == rank
+    assert result.rank == rank
     assert np.allclose(result.data, truth, atol=1e-6 * np.abs(truth).max())
     assert result.trust.verdict.name == "RELIABLE"
     assert {trial.model for trial in result.trials} == {"shrinkage", "tucker"}
@@ -56,7 +56,7 @@ def test_noise_does_not_raise_the_rank() -> None:
     noisy = truth + 1e-3 * np.random.default_rng(1).standard_normal(truth.shape)
     data = with_holes(noisy, 0.2)
     result = tm.complete(data, rng=0)
-    assert result.x.rank == (2, 4, 3)
+    assert result.rank == (2, 4, 3)
     assert rmse(result.fitted_values(), truth, data) < 5e-4
 
 
@@ -65,7 +65,7 @@ def test_decaying_spectra_are_shrunk() -> None:
     noisy = x + 0.1 * np.random.default_rng(3).standard_normal(x.shape)
     data = with_holes(noisy, 0.3)
     result = tm.complete(data, rng=0)
-    assert result.method == "shrink"
+    assert result.fit.method == "shrink"
     best_rank = min(
         rmse(tm.complete(data, r, max_iter=60).fitted_values(), x, data) for r in range(1, 6)
     )
@@ -182,7 +182,9 @@ def test_progress_is_told_every_trial_and_iteration() -> None:
     assert tuple(moment.trial for moment in seen if moment.trial) == result.trials
     steps = [moment for moment in seen if moment.trial is None]
     assert [moment.n_iter for moment in steps] == list(range(1, len(steps) + 1))
-    assert [moment.stage for moment in steps[-result.n_iter :]] == ["fit"] * result.n_iter
+    assert result.n_iter == len(steps)
+    n_last = result.fit.n_iter
+    assert [moment.stage for moment in steps[-n_last:]] == ["fit"] * n_last
     assert {moment.stage for moment in steps} == {"search", "balance", "fit"}
     assert all(0 < moment.fraction < 1 for moment in steps)
     assert all(a.seconds <= b.seconds for a, b in pairwise(seen))
@@ -194,8 +196,8 @@ def test_progress_is_told_of_a_given_rank() -> None:
     seen: list[tm.CompletionProgress] = []
     data = with_holes(tm.simulate.random_tucker((12, 13, 14), 2, rng=0).todense(), 0.5)
     result = tm.complete(data, 2, rng=0, validation_fraction=0.1, callback=seen.append)
-    assert [moment.residual for moment in seen] == result.history.residual[1:].tolist()
-    assert [moment.validation_error for moment in seen] == result.history.validation_error[
+    assert [moment.residual for moment in seen] == result.fit.history.residual[1:].tolist()
+    assert [moment.validation_error for moment in seen] == result.fit.history.validation_error[
         1:
     ].tolist()
     assert {(moment.stage, moment.note) for moment in seen} == {("fit", "rank (2, 2, 2)")}
@@ -372,7 +374,7 @@ def test_order_five_beyond_what_can_be_formed() -> None:
     result = tm.complete(
         truth.entries(indices), indices=indices, shape=shape, rng=0, model="tucker"
     )
-    assert result.x.rank == (2,) * 5
+    assert result.rank == (2,) * 5
     assert tm.estimate_cost(truth.entries(indices), indices=indices, shape=shape).bytes < 2**30
 
 

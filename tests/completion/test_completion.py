@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from kinds import (
 )
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.result import Completion, Judged
+from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError, MemoryLimitError
 from tensormend.recovery.result import History, Status
@@ -45,9 +47,9 @@ def pretend(known: Observations, x: tm.Tucker) -> Completion:
     result = tm.Result(
         x.astype(known.values.dtype), Status.CONVERGED, "", 0, 0.0, 0.0, History(), ""
     )
-    return Completion.from_result(
-        result,
-        known=known,
+    return Completion(
+        fit=result,
+        observations=known,
         preprocessing=Preprocessing().fit(known.indices, known.values, known.shape),
         judged=Judged(np.arange(len(known.values)), None, 1.0, in_sample=True),
     )
@@ -134,17 +136,17 @@ def test_parts_are_those_of_the_whole(name: str) -> None:
     model = completion.entries(places, keep_observed=False)
     assert model == close(OTHER.entries(places), dtype)
     assert completion.entries((1, 2, 3)).shape == (1,)
-    known = completion.known
+    known = completion.observations
     np.testing.assert_array_equal(completion.entries(known.indices), known.values)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_factors_have_the_labels_of_their_mode(name: str) -> None:
     completion, _ = relabelled(name)
-    assert completion.core is completion.x.core
+    assert completion.rank == completion.fit.x.rank
     assert len(completion.factors) == 3
     for k, factor in enumerate(completion.factors):
-        np.testing.assert_array_equal(np.asarray(factor), completion.x.factors[k])
+        np.testing.assert_array_equal(np.asarray(factor), completion.fit.x.factors[k])
 
 
 def test_factors_of_each_labelled_kind() -> None:
@@ -271,7 +273,7 @@ def test_held_out_entries_are_observed_ones() -> None:
     data = np.where(KNOWN, TRUTH, np.nan)
     result = tm.complete(data, 2, validation_fraction=0.2, rng=0, max_iter=0)
     np.testing.assert_array_equal(result.data[KNOWN], TRUTH[KNOWN])
-    assert len(result.known.values) == len(PLACES)
+    assert len(result.observations.values) == len(PLACES)
 
 
 # labels
@@ -359,7 +361,7 @@ def test_an_empty_selection() -> None:
 def test_sel_needs_labels(name: str) -> None:
     completion, _ = relabelled(name)
     with pytest.raises(
-        InputError, match=f"sel takes labels, which {completion.known.container.words} d"
+        InputError, match=f"sel takes labels, which {completion.observations.container.words} d"
     ):
         completion.sel(city="D")
 
@@ -433,11 +435,110 @@ def test_the_memory_limit_counts_labels() -> None:
             completion.fitted_values(memory_limit=4 * size - 1)
 
 
-def test_a_completion_is_a_result_that_can_be_sent_around() -> None:
+def test_a_completion_can_be_sent_around() -> None:
     for name in ("masked array", "DataArray", "Series", "DataFrame", "sparse.COO"):
         completion, _ = relabelled(name)
-        assert isinstance(completion, tm.Result)
+        assert not isinstance(completion, tm.Result)
+        assert isinstance(completion.fit, tm.Result)
         assert repr(completion).startswith("Completion(")
         again = pickle.loads(pickle.dumps(completion))  # noqa: S301
         first, second = (as_array(name, c.data) for c in (completion, again))
         np.testing.assert_array_equal(first, second)
+
+
+# files
+
+
+@pytest.mark.parametrize("options", [{"rng": 0}, {"rank": 2, "validation_fraction": 0.1, "rng": 0}])
+def test_a_completion_can_be_saved_and_loaded(options: dict[str, Any], tmp_path: Path) -> None:
+    data = np.where(KNOWN, TRUTH - TRUTH.min(), np.nan)
+    result = tm.complete(data, transform="log1p", standardize=1, clip=(0, None), **options)
+    result.save(tmp_path / "model.npz")
+    again = Completion.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.data, result.data)
+    np.testing.assert_array_equal(again.fitted_values(), result.fitted_values())
+    assert again.trials == result.trials or str(again.trials) == str(result.trials)  # NaN
+    assert str(again.best_trial) == str(result.best_trial)
+    assert repr(again) == repr(result)
+    assert (again.n_iter, again.seconds, again.notes) == (
+        result.n_iter,
+        result.seconds,
+        result.notes,
+    )
+    assert again.trust.rmse == result.trust.rmse
+    assert again.trust.verdict is result.trust.verdict
+    assert again.fit.status is result.fit.status
+    np.testing.assert_array_equal(again.fit.history.residual, result.fit.history.residual)
+
+
+def test_validation_data_are_saved_too(tmp_path: Path) -> None:
+    hidden = np.argwhere(~KNOWN)[:50]
+    data = np.where(KNOWN, TRUTH, np.nan)
+    result = tm.complete(data, 2, validation_data=(hidden, TRUTH[tuple(hidden.T)]), max_iter=5)
+    result.save(tmp_path / "model.npz")
+    assert Completion.load(tmp_path / "model.npz").trust.rmse == result.trust.rmse
+
+
+@pytest.mark.parametrize("name", ["DataArray", "Series", "DataFrame"])
+def test_labels_are_saved_too(name: str, tmp_path: Path) -> None:
+    completion, _ = relabelled(name)
+    completion.save(tmp_path / "model.npz")
+    again = Completion.load(tmp_path / "model.npz")
+    assert isinstance(again.data, tm.TensorData)
+    container: Any = completion.observations.container
+    assert again.data.dims == tuple(map(str, container.dims))
+    np.testing.assert_array_equal(again.data.values, completion[:])
+    for k, n in enumerate(SHAPE):
+        labels = again.data.coords[k]
+        assert labels is not None
+        for i in (0, n - 1):
+            label = container.label(k, i)
+            assert str(labels[i]) == str(label) or labels[i] == np.datetime64(label)
+
+
+def test_files_of_newer_formats_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    completion, _ = relabelled("array")
+    with monkeypatch.context() as later:
+        later.setattr("tensormend.core.storage.FORMAT_VERSION", 7)
+        completion.save(tmp_path / "model.npz")
+        completion.fit.x.save(tmp_path / "tucker.npz")
+    message = r"model.npz has format version 7, written by a newer tensormend; .* reads up to 1"
+    with pytest.raises(InputError, match=message):
+        Completion.load(tmp_path / "model.npz")
+    with pytest.raises(InputError, match="has format version 7"):
+        tm.Tucker.load(tmp_path / "tucker.npz")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    completion, _ = relabelled("array")
+    completion.fit.x.save(tmp_path / "tucker.npz")
+    with pytest.raises(InputError, match="should hold a completion, found Tucker tensor"):
+        Completion.load(tmp_path / "tucker.npz")
+    completion.save(tmp_path / "model.npz")
+    arrays = load_arrays(tmp_path / "model.npz", "completion")
+    del arrays["judged.held"]
+    save_arrays(tmp_path / "model.npz", "completion", arrays)
+    with pytest.raises(InputError, match="something in it is missing or wrong"):
+        Completion.load(tmp_path / "model.npz")
+
+
+# positions
+
+
+def test_isel_is_that_of_the_whole() -> None:
+    data, _ = relabelled("DataArray")
+    city, day, band = data.observations.container.dims  # type: ignore[attr-defined]
+    part = data.isel({city: -1, day: slice(1, 4)}, keep_observed=False)
+    xr.testing.assert_allclose(part, data.fitted_values().isel({city: -1, day: slice(1, 4)}))
+    xr.testing.assert_allclose(data.isel({band: [2, 0]}), data.data.isel({band: [2, 0]}))
+    plain, _ = relabelled("array")
+    np.testing.assert_allclose(plain.isel({1: [0, -1]}), plain.data[:, [0, -1]], atol=1e-12)
+    np.testing.assert_allclose(plain.isel({0: 2, 2: 3}), plain.data[2, :, 3], atol=1e-12)
+    np.testing.assert_array_equal(plain.isel(), plain.data)
+    with pytest.raises(InputError, match="by the names or numbers of modes, got 'x'; use one of 0"):
+        plain.isel(x=0)
+    for wrong in (6, -7, 1.5, [[0]], "a", True):
+        with pytest.raises(InputError, match="isel takes an integer, a slice or a list"):
+            plain.isel({0: wrong})

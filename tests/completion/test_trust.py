@@ -59,7 +59,7 @@ def test_exact_low_rank_data_are_reliable() -> None:
     indices = tm.simulate.sample_indices(SHAPE, 0.4, rng=1)
     values = truth.entries(indices)
     held, kept = np.split(np.random.default_rng(2).permutation(len(values)), [300])
-    x = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE, tol=1e-9).x
+    x = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE, tol=1e-9).fit.x
     trust = judge(
         indices,
         values,
@@ -81,8 +81,8 @@ def test_noisy_low_rank_data_are_reliable() -> None:
     noise = NOISE * np.random.default_rng(3).standard_normal(len(indices))
     values = truth.entries(indices) + noise
     held, kept = np.split(np.random.default_rng(2).permutation(len(values)), [300])
-    part = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE).x
-    whole = tm.complete(values, 2, indices=indices, shape=SHAPE).x
+    part = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE).fit.x
+    whole = tm.complete(values, 2, indices=indices, shape=SHAPE).fit.x
     trust = judge(
         indices,
         values,
@@ -105,7 +105,7 @@ def test_noise_alone_is_unreliable() -> None:
     indices = tm.simulate.sample_indices(SHAPE, 0.2, rng=1)
     values = rng.standard_normal(len(indices))
     held, kept = np.split(rng.permutation(len(values)), [150])
-    x = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE, max_iter=50).x
+    x = tm.complete(values[kept], 2, indices=indices[kept], shape=SHAPE, max_iter=50).fit.x
     trust = judge(
         indices,
         values,
@@ -126,7 +126,9 @@ def test_more_unknowns_than_entries_are_unreliable() -> None:
     values = truth.entries(indices)
     held, kept = np.split(np.random.default_rng(2).permutation(len(values)), [30])
     with pytest.warns(DataWarning):
-        x = tm.complete(values[kept], 4, indices=indices[kept], shape=truth.shape, max_iter=30).x
+        x = tm.complete(
+            values[kept], 4, indices=indices[kept], shape=truth.shape, max_iter=30
+        ).fit.x
     trust = judge(
         indices,
         values,

@@ -55,7 +55,7 @@ def test_nan_is_unknown_also_where_observed_is_true() -> None:
     assert data.n_observed == 2
     assert len(data.entries()[1]) == 2
     assert data.hide(values == 3).n_observed == 1
-    assert tm.complete(data, rank=1, max_iter=1).known.values.tolist() == [1, 3]
+    assert tm.complete(data, rank=1, max_iter=1).observations.values.tolist() == [1, 3]
 
 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")

@@ -132,7 +132,7 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
 def test_columns_may_be_named_in_any_order() -> None:
     frame = kinds.make_frame()[["level", "flux", "city", "note", "day"]]
     result = tm.complete(frame, 2, modes=["day", "city", "level"], value_column="flux", max_iter=1)
-    assert result.x.shape == (7, 6, 8)
+    assert result.fit.x.shape == (7, 6, 8)
     assert list(result.data.columns) == ["level", "flux", "city", "day"]
     slim = frame.drop(columns="note")
     assert as_observations(slim, modes=["day", "city", "level"]).shape == (7, 6, 8)

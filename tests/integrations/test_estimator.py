@@ -247,7 +247,7 @@ def test_a_grid_search_over_entries_finds_the_rank() -> None:
     assert search.best_params_ == {"rank": (2, 3, 2)}
     assert np.argmax(search.cv_results_["mean_test_r2"]) == 2
     assert search.best_estimator_.rank_ == (2, 3, 2)
-    assert len(search.best_estimator_.completion_.known.values) == len(values)
+    assert len(search.best_estimator_.completion_.observations.values) == len(values)
     assert search.predict(places[:5]).shape == (5,)
 
 

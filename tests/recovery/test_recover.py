@@ -23,8 +23,9 @@ DENSE = TRUTH.todense()
 KNOWN = np.random.default_rng(1).random(SHAPE) < 0.5
 
 
-def is_recovered(result: tm.Result) -> bool:
-    return result.success and result.x.distance(TRUTH) < 1e-6 * TRUTH.norm()
+def is_recovered(result: tm.Result | tm.Completion) -> bool:
+    fit = result.fit if isinstance(result, tm.Completion) else result
+    return fit.success and fit.x.distance(TRUTH) < 1e-6 * TRUTH.norm()
 
 
 FORMS: dict[str, Any] = {
@@ -70,10 +71,10 @@ def test_integers_and_single_precision() -> None:
     counts = np.outer(np.arange(1, 9), np.arange(1, 10))[:, :, None] * np.arange(1, 4)
     mask = np.random.default_rng(0).random(counts.shape) < 0.7
     result = tm.complete(counts, rank=1, observed=mask, tol=1e-9)
-    assert result.x.dtype == np.float64
-    assert np.allclose(result.x.todense(), counts)
+    assert result.fit.x.dtype == np.float64
+    assert np.allclose(result.fit.x.todense(), counts)
     single = tm.complete(np.where(KNOWN, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
-    assert single.x.dtype == np.float32
+    assert single.fit.x.dtype == np.float32
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -86,7 +87,7 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
     solver = ours.get(method) or make_solver(method)
     again = tm.complete(data, rank=2, method=solver, tol=1e-8)
     assert again.n_iter == result.n_iter
-    assert again.method == result.method == method
+    assert again.fit.method == result.fit.method == method
 
 
 def test_the_isotropic_scale() -> None:
@@ -98,12 +99,12 @@ def test_the_isotropic_scale() -> None:
 def test_holdout_by_share_and_by_pair() -> None:
     data = np.where(KNOWN, DENSE, np.nan)
     result = tm.complete(data, rank=2, validation_fraction=0.2, rng=0, tol=1e-9)
-    assert result.history.validation_error[-1] < 1e-7
+    assert result.fit.history.validation_error[-1] < 1e-7
     hidden = np.argwhere(~KNOWN)
     result = tm.complete(data, rank=2, validation_data=(hidden, DENSE[~KNOWN]), tol=1e-9)
-    assert result.history.validation_error[-1] < 1e-7
+    assert result.fit.history.validation_error[-1] < 1e-7
     wrong = tm.complete(data, rank=2, validation_data=(hidden, -DENSE[~KNOWN]), tol=1e-9)
-    assert wrong.history.validation_error[-1] == pytest.approx(2)
+    assert wrong.fit.history.validation_error[-1] == pytest.approx(2)
 
 
 def test_tangent_mode_and_mode_order() -> None:
@@ -253,7 +254,7 @@ def test_complex_data() -> None:
     truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
     data = np.where(KNOWN, truth.todense(), np.nan)
     result = tm.complete(data, rank=2, tol=1e-9)
-    assert result.x.distance(truth) < 1e-7 * truth.norm()
+    assert result.fit.x.distance(truth) < 1e-7 * truth.norm()
 
 
 def test_hypersparse_tensors_need_no_panels() -> None:
@@ -268,7 +269,9 @@ def test_hypersparse_tensors_need_no_panels() -> None:
     with pytest.warns(DataWarning):
         result = tm.complete(values, 2, indices=indices, shape=shape, tol=1e-8)
     assert result.success
-    inside = tm.Tucker(result.x.core, tuple(u[used[k]] for k, u in enumerate(result.x.factors)))
+    inside = tm.Tucker(
+        result.fit.x.core, tuple(u[used[k]] for k, u in enumerate(result.fit.x.factors))
+    )
     assert inside.distance(small) < 1e-6 * small.norm()
     with pytest.raises(tm.errors.MemoryLimitError, match="during the iteration"):
         tm.complete(values, 2, indices=indices, shape=shape, method="sm-qrgd")
@@ -278,8 +281,8 @@ def test_result_is_readable() -> None:
     result = tm.complete(np.where(KNOWN, DENSE, np.nan), 2)
     assert "CONVERGED" in repr(result)
     assert result.message.startswith("A tolerance was reached.")
-    assert isinstance(result.x, tm.Tucker)
-    assert result.method == "auto"
+    assert isinstance(result.fit.x, tm.Tucker)
+    assert result.fit.method == "auto"
     assert "corrected initial point" in result.notes[0] or "the given one" in result.notes[0]
 
 
@@ -296,10 +299,10 @@ def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -
     tol = 1e-8 if dtype == "float64" else 1e-5
     result = tm.complete(scaled, 2, method=method, tol=tol)
     assert result.success
-    assert result.x.dtype == dtype
-    back = tm.Tucker(result.x.core.astype(float) / unit, result.x.factors)
+    assert result.fit.x.dtype == dtype
+    back = tm.Tucker(result.fit.x.core.astype(float) / unit, result.fit.x.factors)
     assert back.distance(TRUTH) < 1e3 * tol * TRUTH.norm()
-    assert result.history.residual[-1] <= tol
+    assert result.fit.history.residual[-1] <= tol
 
 
 def test_masks_of_masked_arrays_are_kept() -> None:

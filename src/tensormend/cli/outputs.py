@@ -116,12 +116,7 @@ class Outputs:
             completed = result.fitted_values(keep_observed=not self.replace_observed, **options)
             tm.save(self.data, completed, overwrite=self.force)
         if self.model is not None:
-            from tensormend.core.storage import save_arrays
-
-            fitted = {
-                f"fitted.{key}": part for key, part in result.preprocessing.as_arrays().items()
-            }
-            save_arrays(self.model, "Tucker tensor", {**result.x.as_arrays(), **fitted})
+            result.save(self.model)
         if self.report is not None:
             from tensormend.completion.report import write_report
 

@@ -24,7 +24,7 @@ def describe(
     stopped: str | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield labelled rows: verdict, error, model, time and files."""
-    observed, trust = result.known, result.trust
+    observed, trust = result.observations, result.trust
     shape, fraction = format_shape(observed.shape), len(observed.values) / math.prod(observed.shape)
     yield "data", f"{source}, {shape}, {100 * fraction:.3g}% of the entries observed"
     yield "verdict", f"{trust.verdict.title}. {trust.verdict.message}"
@@ -46,7 +46,7 @@ def _describe_model(result: Completion) -> str:
     """Describe the model: the best trial of a search, or the rank and method given."""
     if result.trials:
         return str(result.best_trial)
-    return f"rank {format_shape(result.x.rank)}, method {result.method}"
+    return f"rank {format_shape(result.fit.x.rank)}, method {result.fit.method}"
 
 
 def _describe_end(result: Completion) -> str:
@@ -79,7 +79,7 @@ def make_record(
     code: str,
 ) -> dict[str, Any]:
     """Return the summary, and more, as values by name."""
-    observed, trust = result.known, result.trust
+    observed, trust = result.observations, result.trust
     return {
         "input": str(source),
         "shape": observed.shape,
@@ -96,8 +96,8 @@ def make_record(
         "in_sample": trust.in_sample,
         "noise_std": trust.noise_std,
         "degrees_of_freedom": trust.degrees_of_freedom,
-        "method": result.method,
-        "rank": result.x.rank,
+        "method": result.fit.method,
+        "rank": result.fit.x.rank,
         "preprocessing": result.preprocessing.describe(),
         "status": result.status.name,
         "message": result.message,

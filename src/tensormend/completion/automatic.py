@@ -137,13 +137,16 @@ def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Comp
         regularized=trial.model == "shrinkage",
     )
     notes = dict.fromkeys((_describe(choice, given.container), *choice.notes, *result.notes))
-    return Completion.from_result(
-        replace(result, seconds=run.watch.seconds, notes=tuple(notes)),
-        known=given,
+    return Completion(
+        fit=result,
+        observations=given,
         preprocessing=fitted,
+        judged=judged,
         trials=choice.trials,
         best_trial=trial,
-        judged=judged,
+        n_iter=run.watch.n_iter,
+        seconds=run.watch.seconds,
+        notes=tuple(notes),
     )
 
 

@@ -183,7 +183,7 @@ def complete(
     >>> truth = tm.simulate.random_tucker((20, 20, 20), 2, rng=0).todense()
     >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.4, truth, np.nan)
     >>> result = tm.complete(data, rng=0)
-    >>> bool(np.allclose(result.data, truth)), result.x.rank, result.trust.verdict.name
+    >>> bool(np.allclose(result.data, truth)), result.rank, result.trust.verdict.name
     (True, (2, 2, 2), 'RELIABLE')
     """
     watch = Watch(_as_callbacks(callback), started=time.perf_counter())

@@ -125,7 +125,13 @@ class _Validation:
         if self.fold is not None:
             return Judged(self.fold.held, None, degrees_of_freedom, self.fold.clusters)
         nothing = np.zeros(0, dtype=np.int64)
-        return Judged(nothing, None, degrees_of_freedom, others=(self.indices, self.values))
+        return Judged(
+            nothing,
+            None,
+            degrees_of_freedom,
+            other_indices=self.indices,
+            other_values=self.values,
+        )
 
 
 def _fit(
@@ -168,7 +174,15 @@ def _fit(
         judged = Judged(_sample(len(given.values), rng), None, freedom, in_sample=True)
     else:
         judged = validation.judged(freedom)
-    return Completion.from_result(result, known=given, preprocessing=fitted, judged=judged)
+    return Completion(
+        fit=result,
+        observations=given,
+        preprocessing=fitted,
+        judged=judged,
+        n_iter=result.n_iter,
+        seconds=run.watch.seconds,
+        notes=result.notes,
+    )
 
 
 def _check_init(init: Any, fitted: FittedPreprocessing) -> None:

@@ -270,7 +270,7 @@ def _try_ranks(
                 break
         if result.status is Status.TIME_LIMIT:
             break
-        error = float(result.history.validation_error[-1])
+        error = float(result.fit.history.validation_error[-1])
         tried.append(RankTrial(trial.rank, trial.entries_each, error))
     return tried
 

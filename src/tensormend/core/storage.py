@@ -18,7 +18,18 @@ import numpy as np
 from tensormend.core.algebra import Array
 from tensormend.errors import InputError
 
-__all__ = ["UNREADABLE", "atomic_write", "check_folder", "hold", "load_arrays", "save_arrays"]
+__all__ = [
+    "FORMAT_VERSION",
+    "UNREADABLE",
+    "atomic_write",
+    "check_folder",
+    "hold",
+    "load_arrays",
+    "save_arrays",
+]
+
+FORMAT_VERSION = 1
+"""Version of the files that `save_arrays` writes; raise it when an array changes its meaning."""
 
 UNREADABLE = (
     OSError,
@@ -85,13 +96,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays to one uncompressed ``.npz`` file that says what kind it is."""
+    """Write named arrays to one uncompressed ``.npz`` file, with its kind and format version."""
+    head = {"kind": np.array(kind), "format_version": np.array(FORMAT_VERSION)}
     with atomic_write(path) as file:
-        np.savez(file, kind=np.array(kind), **dict(arrays))  # type: ignore[arg-type]
+        np.savez(file, **head, **dict(arrays))  # type: ignore[arg-type]
 
 
 def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Array]:
-    """Read the arrays of a file made by `save_arrays`, and refuse one of another kind."""
+    """Read the arrays of a file made by `save_arrays`; refuse another kind or a newer format."""
     try:
         with Path(path).open("rb") as file:  # np.load leaves its own file open if it fails
             archive = np.load(file, allow_pickle=False)
@@ -112,5 +124,11 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Array]:
         raise InputError(
             f"{os.fspath(path)} should hold a {kind}, found {found or 'something else'}; "
             "check the file name"
+        )
+    version = int(arrays.pop("format_version", 0))
+    if version > FORMAT_VERSION:
+        raise InputError(
+            f"{os.fspath(path)} has format version {version}, written by a newer tensormend; this "
+            f"version reads up to {FORMAT_VERSION}; upgrade with pip install -U tensormend"
         )
     return arrays

@@ -78,7 +78,7 @@ class _TuckerEstimator(BaseEstimator):
             rng=_as_rng(self.random_state),
             threads=self.threads,
         )
-        self.rank_, self.shape_ = self.completion_.x.rank, self.completion_.x.shape
+        self.rank_, self.shape_ = self.completion_.rank, self.completion_.shape
         self.n_iter_ = self.completion_.n_iter
 
 
@@ -140,9 +140,10 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         """
         check_is_fitted(self)
         given, fitted = as_observations(X), self.completion_
-        _refuse_other_layout(given, fitted.known)
-        x = fitted.x.astype(np.result_type(fitted.x.dtype, given.values.dtype))
-        return replace(fitted, known=given, x=x).fitted_values(keep_observed=True)
+        _refuse_other_layout(given, fitted.observations)
+        x = fitted.fit.x.astype(np.result_type(fitted.fit.x.dtype, given.values.dtype))
+        other = replace(fitted, observations=given, fit=replace(fitted.fit, x=x))
+        return other.fitted_values(keep_observed=True)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit a model to data with missing entries and fill them in."""

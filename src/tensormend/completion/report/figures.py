@@ -76,13 +76,13 @@ def draw_course(result: Completion) -> list[Figure]:
     if ranked:
         is_here = chosen is not None and chosen.model == "tucker"
         figures.append(_draw_ranks(ranked, chosen if is_here else None))
-    if len(result.history) > 1:
+    if len(result.fit.history) > 1:
         figures.append(_draw_trace(result))
     return figures
 
 
 def _draw_trace(result: Completion) -> Figure:
-    residual, held = result.history.residual, result.history.validation_error
+    residual, held = result.fit.history.residual, result.fit.history.validation_error
     steps = np.arange(len(residual), dtype=float)
     kind = _marks(len(residual))
     series = [Series(steps, residual, "observed entries", kind)]
@@ -167,7 +167,7 @@ def _draw_ranks(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
 def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     """Draw the observed fraction over two modes and over the slices of each."""
     trust = result.trust
-    figures = [_draw_pair(result.known, modes)]
+    figures = [_draw_pair(result.observations, modes)]
     for mode, fraction, unseen in zip(
         modes, trust.observed_fraction, trust.unseen_slices, strict=True
     ):
@@ -259,7 +259,7 @@ Principal = list[tuple[Array, Array]]
 
 def find_principal(result: Completion) -> Principal:
     """Return per mode the singular values of the model and its first left singular vectors."""
-    x = result.x.orthonormal()
+    x = result.fit.x.orthonormal()
     out = []
     for k, factor in enumerate(x.factors):
         vectors, values, _ = svd(matricize(x.core, k), full_matrices=False)

@@ -100,7 +100,7 @@ def render_report(result: Completion, *, source: str = "", code: str = "") -> st
         raise InputError(
             f"a report takes the Completion that complete returns, got {type(result).__name__}"
         )
-    modes = read_modes(result.known)
+    modes = read_modes(result.observations)
     image, curve = image_view(result, modes), curve_view(result, modes)
     principal = find_principal(result)
     style, script = _read("style.css"), _read("script.js")
@@ -158,14 +158,14 @@ def _join(figures: Sequence[Figure]) -> str:
 
 
 def _title(result: Completion, source: str) -> str:
-    name = getattr(result.known.container, "name", None)
+    name = getattr(result.observations.container, "name", None)
     if name not in (None, ""):
         return shorten(str(name), 80)
     return shorten(Path(source).name if source else "A completed tensor", 80)
 
 
 def _summary(result: Completion, modes: Sequence[Mode]) -> str:
-    known = len(result.known.values)
+    known = len(result.observations.values)
     whole = math.prod(mode.size for mode in modes)
     sizes = " × ".join(f"{mode.size:,}" for mode in modes)
     names = ", ".join(mode.name for mode in modes)
@@ -205,13 +205,13 @@ def _preprocessing(result: Completion, modes: Sequence[Mode]) -> str:
 
 def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterator[tuple[str, str]]:
     """Name what was done, with which settings."""
-    container = result.known.container
+    container = result.observations.container
     if source:
         yield "Source", source
-    yield "Container", f"{sentence(container.words)}, computed in {result.x.dtype}"
+    yield "Container", f"{sentence(container.words)}, computed in {result.fit.x.dtype}"
     yield "Shape", " × ".join(f"{mode.size} ({mode.name})" for mode in modes)
-    yield "Method", result.method
-    yield "Rank", " × ".join(map(str, result.x.rank))
+    yield "Method", result.fit.method
+    yield "Rank", " × ".join(map(str, result.fit.x.rank))
     if result.best_trial is not None and math.isfinite(result.best_trial.strength):
         balance = result.best_trial.mode_weights or (1.0,) * len(modes)
         strengths = ", ".join(f"{result.best_trial.strength * factor:.3g}" for factor in balance)

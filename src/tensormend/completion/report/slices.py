@@ -134,13 +134,13 @@ def _choose_curve(modes: Sequence[Mode]) -> int:
 
 def _take(result: Completion, shown: tuple[int, ...], limits: Sequence[int], budget: int) -> View:
     """Take every n-th index of each mode, within a budget of entries."""
-    shape = result.x.shape
+    shape = result.fit.x.shape
     others = tuple(k for k in range(len(shape)) if k not in shown)
     steps = _choose_steps(shape, shown, limits, budget)
     key = tuple(slice(None, None, step) for step in steps)
     block = np.asarray(result[key])
     before = np.full(block.shape, np.nan, dtype=block.dtype)
-    result.known.put(before, key)
+    result.observations.put(before, key)
     observed = ~np.isnan(before)
     values = np.abs(block) if block.dtype.kind == "c" else block
     order = (*others, *shown)

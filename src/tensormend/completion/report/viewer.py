@@ -51,7 +51,7 @@ def _thinning(result: Completion, view: View, modes: Sequence[Mode]) -> Iterator
     ]
     if steps:
         yield f"To limit its size the page contains {', '.join(steps)}."
-    if result.known.values.dtype.kind == "c":
+    if result.observations.values.dtype.kind == "c":
         yield "Complex numbers are shown by their magnitude."
 
 

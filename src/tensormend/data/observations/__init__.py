@@ -4,7 +4,15 @@ One file a kind of data; each optional library is imported in its own file only.
 """
 
 from tensormend.data.observations.base import Container, Keys, Labelled, Observations
-from tensormend.data.observations.data import TensorData
+from tensormend.data.observations.data import TensorData, TensorDataContainer
 from tensormend.data.observations.read import as_observations
 
-__all__ = ["Container", "Keys", "Labelled", "Observations", "TensorData", "as_observations"]
+__all__ = [
+    "Container",
+    "Keys",
+    "Labelled",
+    "Observations",
+    "TensorData",
+    "TensorDataContainer",
+    "as_observations",
+]

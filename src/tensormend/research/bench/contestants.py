@@ -70,13 +70,13 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
             **settings,
         )
         total = fresh.pause()
-        error = timed.measure_error(result.x)
+        error = timed.measure_error(result.fit.x)
         if error <= timed.accuracy:
             break
         memory["tol"] *= TIGHTER
     timed.n_iter = result.n_iter
-    setup = total - result.history[-1].seconds  # checks and the sort of the entries come before
-    points = zip(result.history.seconds + setup, memory["errors"], strict=False)
+    setup = total - result.fit.history[-1].seconds  # checks and the sort of the entries come before
+    points = zip(result.fit.history.seconds + setup, memory["errors"], strict=False)
     timed.curve = [*list(points)[: result.n_iter], (total, error)]
 
 
