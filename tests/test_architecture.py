@@ -56,9 +56,10 @@ ORDER = {
     "completion": (
         "means journal validation",
         "preprocessing trust",
+        "cost",
         "selection",
         "archive",
-        "cost result run",
+        "result run",
         "automatic fixed_rank",
         "entry report",
         "inspection",

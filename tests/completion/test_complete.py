@@ -13,7 +13,8 @@ import pytest
 
 import tensormend as tm
 from cases import decaying
-from tensormend.completion.selection import choose_model, generous_rank, strengths
+from tensormend.completion.cost import generous_rank
+from tensormend.completion.selection import choose_model, strengths
 from tensormend.core import kernels
 from tensormend.data.observations import Observations
 from tensormend.errors import DataWarning, InputError
@@ -299,7 +300,7 @@ def test_passes_and_dense_products_choose_alike(monkeypatch: pytest.MonkeyPatch)
     known = np.random.default_rng(0).random(x.shape) < 0.3
     entries = Observations(np.argwhere(known), x[known], x.shape)
     dense = choose_model(entries, rng=0)
-    monkeypatch.setattr("tensormend.completion.selection.problem.DENSE_BYTES", 0)
+    monkeypatch.setattr("tensormend.completion.cost.search.DENSE_BYTES", 0)
     sparse = choose_model(entries, rng=0)
     assert sparse.trial.strength == dense.trial.strength
     assert sparse.trial.error == pytest.approx(dense.trial.error, rel=1e-3)
@@ -465,3 +466,106 @@ def test_trials_describe_themselves() -> None:
     assert named == trial
     ranked = replace(trial, model="tucker", center=None)
     assert str(ranked).startswith("Tucker model of rank (3, 3, 3), no centring, held-out error")
+
+
+def test_every_iteration_is_counted_and_timed() -> None:
+    data = with_holes(tm.simulate.random_tucker((15, 15, 15), 2, rng=0).todense(), 0.4)
+    seen: list[tm.CompletionProgress] = []
+    started = time.perf_counter()
+    result = tm.complete(data, rng=0, callback=seen.append)
+    assert result.best_trial is not None
+    assert result.best_trial.model == "tucker"
+    assert result.n_iter == sum(now.trial is None for now in seen) > result.fit.n_iter
+    assert seen[-1].seconds <= result.seconds <= time.perf_counter() - started
+    given = tm.complete(data, 2, rng=0)
+    assert given.n_iter == given.fit.n_iter > 0
+
+
+def test_several_callbacks_are_all_called() -> None:
+    data = with_holes(decaying((8, 9, 10)), 0.6)
+    first: list[tm.CompletionProgress] = []
+    second: list[tm.CompletionProgress] = []
+    tm.complete(data, 2, rng=0, callback=[first.append, second.append], max_iter=5)
+    assert first == second
+    assert len(first) == 5
+    stop = [lambda _: True, second.append]
+    result = tm.complete(data, 2, rng=0, callback=stop)
+    assert result.status.name == "STOPPED"
+    assert len(second) == 6
+    with pytest.raises(InputError, match="callback must be a function of a CompletionProgress"):
+        tm.complete(data, 2, callback=True)  # type: ignore[arg-type]
+
+
+def test_a_bar_shows_the_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = with_holes(decaying((8, 9, 10)), 0.6)
+    plain, silent = (tm.complete(data, rng=0, progress=is_shown) for is_shown in (False, True))
+    assert capsys.readouterr() == ("", "")  # a file or pipe is not a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = tm.complete(data, rng=0, progress=True)
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert "iteration " in streams.err
+    assert np.array_equal(plain.data, shown.data)
+    assert np.array_equal(plain.data, silent.data)
+
+
+def test_a_tensor_to_begin_with_is_in_the_units_of_the_fit() -> None:
+    truth = tm.simulate.random_tucker((12, 13, 14), 2, rng=0)
+    data = with_holes(truth.todense() + 100, 0.6)
+    result = tm.complete(with_holes(truth.todense(), 0.6), 2, init=truth)
+    assert result.fit.history.residual[0] < 1e-12
+    clipped = tm.complete(with_holes(truth.todense(), 0.6), 2, init=truth, clip=(-1e3, 1e3))
+    assert clipped.fit.history.residual[0] < 1e-12
+    for options in ({"center": "mean"}, {"standardize": 0}, {"transform": "log1p"}):
+        with pytest.raises(InputError, match="because a fit is in other units then, got a Tucker"):
+            tm.complete(data, 2, init=truth, **options)
+
+
+def test_preprocessing_may_be_given_as_one() -> None:
+    rng = np.random.default_rng(0)
+    counts = with_holes(rng.poisson(np.exp(decaying((10, 11, 12)) + 2)).astype(float), 0.6)
+    settings = tm.Preprocessing("log1p", standardize=1, clip=(0, None))
+    one = tm.complete(counts, preprocessing=settings, rng=0)
+    other = tm.complete(counts, transform="log1p", standardize=1, clip=(0, None), rng=0)
+    assert np.array_equal(one.data, other.data)
+    with pytest.raises(InputError, match="preprocessing= takes the place of center, clip; give"):
+        tm.complete(counts, preprocessing=settings, center=[0], clip=(0, 9))
+    with pytest.raises(InputError, match=r"must be a tensormend\.Preprocessing, got dict"):
+        tm.complete(counts, preprocessing={})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["truth", "truth_tol", "operator", "y", "holdout", "mask"])
+def test_what_complete_cannot_take_is_no_option(name: str) -> None:
+    options: dict[str, Any] = {name: 1}
+    with pytest.raises(TypeError, match=rf"complete\(\) got .* unexpected .*'{name}'"):
+        tm.complete(np.ones((3, 4, 5)), 1, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation_fraction": 0.1, "validation_data": ([[0, 0, 0]], [1.0])}, "cannot both"),
+        ({"validation_data": ([[0, 0, 0]], [1.0])}, "validation_data needs a rank; give one"),
+        ({"init": "random", "step": 1.0}, "step, init needs a rank"),
+        ({"measurement_dtype": np.float32}, "measurement_dtype needs a rank"),
+        ({"time_limit": -1.0}, "time_limit must be a number, 0 or more"),
+        ({"checkpoint": tm.Checkpoint("x", extra=dict)}, "got a Checkpoint with extra="),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tm.complete(with_holes(np.ones((4, 5, 6)), 0.5), **options)
+
+
+def test_validation_data_are_compared_in_the_units_of_the_fit() -> None:
+    truth = np.exp(0.1 * decaying((12, 13, 14)))
+    data = with_holes(truth, 0.7)
+    hidden = np.argwhere(np.isnan(data))
+    pair = hidden, truth[tuple(hidden.T)]
+    result = tm.complete(data, 4, transform="log1p", center="mean", validation_data=pair, rng=0)
+    assert result.fit.history.validation_error[-1] < 0.2
+    assert result.trust.n_held == len(hidden)
+    errors = result.entries(hidden) - pair[1]
+    assert result.trust.rmse == pytest.approx(np.sqrt(np.mean(errors**2)))

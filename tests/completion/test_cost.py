@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,14 @@ from hypothesis import strategies as st
 
 import tensormend as tm
 import tensormend.completion.cost.estimate as cost_module
-from tensormend.completion.cost import Cost, available_memory, check_cost, dense_cost, fit_cost
+from tensormend.completion.cost import (
+    Cost,
+    available_memory,
+    check_cost,
+    dense_cost,
+    fit_cost,
+    plan,
+)
 from tensormend.completion.cost.plan import Plan, measure_speed
 from tensormend.core import kernels
 from tensormend.core.fibres import Fibres
@@ -352,3 +360,19 @@ def test_where_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert available_memory(tmp_path) is None
     monkeypatch.delattr(os, "sysconf", raising=False)
     assert available_memory(tmp_path) is None
+
+
+@pytest.mark.checkout
+def test_the_model_cuts_passes_as_the_kernels_do() -> None:
+    """The constants of native/parallel.hpp by which a pass is cut, and their copies in the plan."""
+    header = (Path(__file__).parents[2] / "native" / "parallel.hpp").read_text("utf-8")
+
+    def constant(name: str) -> int:
+        found = re.search(rf"\b{name} = (int64_t\((\d+)\) << (\d+)|\d+)", header)
+        assert found is not None, f"{name} is not in native/parallel.hpp any more"
+        return int(found[2]) << int(found[3]) if found[2] else int(found[1])
+
+    assert constant("max_chunks") == plan.MAX_CHUNKS
+    assert constant("min_entries") == plan.MIN_CHUNK
+    assert constant("max_partial_bytes") == plan.MAX_PARTIAL
+    assert constant("partials_per_entry") == plan.PARTIALS_PER_ENTRY

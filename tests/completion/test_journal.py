@@ -103,6 +103,7 @@ def assert_same(one: tm.Completion, other: tm.Completion) -> None:
     )  # NaN equals itself in words
     assert np.array_equal(one.data, other.data)
     assert one.notes == other.notes
+    assert one.n_iter == other.n_iter  # those of the runs before count
     assert one.trust.rmse == other.trust.rmse
     assert one.trust.degrees_of_freedom == other.trust.degrees_of_freedom
 

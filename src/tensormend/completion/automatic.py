@@ -8,19 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.cost import Cost, check_cost, dense_cost, fit_cost
+from tensormend.completion.cost import Cost, check_cost, search_cost
 from tensormend.completion.journal import Journal, Part
 from tensormend.completion.result import Completion, Judged
 from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.selection import (
-    DENSE_COPIES,
     PLAIN,
     Choice,
     choose_model,
-    generous_rank,
-    iteration_seconds,
     make_problem,
-    works_densely,
 )
 from tensormend.completion.validation import MAX_FOLDS
 from tensormend.core.fibres import check_indices
@@ -33,31 +29,18 @@ from tensormend.recovery.loop import solve
 from tensormend.recovery.result import MESSAGES, History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["complete_automatically", "search_cost"]
+__all__ = ["automatic_cost", "complete_automatically"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
 FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
-N_ITERATIONS = 150  # of shrinkage: about 40 in a fold and as many to balance it, and the fit
-FOLD_BYTES = 40  # of an entry, in the set-up of a fold
 FIT_TOL = 1e-9  # relative residual at which the last fit of a rank may stop
 DEFAULT_FRACTION, MAX_FRACTION = 0.1, 0.5  # of the observed entries, to hold out
 
 
-def search_cost(known: Observations, threads: int | None) -> Cost:
-    """Cost of the path of shrinkage, which takes more than ranks do."""
-    size, dtype = len(known.values), known.values.dtype
-    is_dense = works_densely(known.shape, size, dtype)
-    seconds = iteration_seconds(known.shape, size)[0 if is_dense else 1]
-    rank = (1,) * len(known.shape) if is_dense else generous_rank(known.shape, size)
-    cost = fit_cost(known.shape, rank, size, dtype, threads=threads)
-    whole = dense_cost(known.shape, dtype, copies=DENSE_COPIES if is_dense else 0)
-    folds = MAX_FOLDS * size * FOLD_BYTES
-    return replace(
-        cost,
-        bytes=cost.bytes + whole.bytes + folds,
-        work=1e9 * N_ITERATIONS * seconds,
-        advice="take a part of the data, give them in single precision, or give a rank",
-    )
+def automatic_cost(given: Observations, threads: int | None) -> Cost:
+    """Estimate the cost of a completion without a rank."""
+    size, dtype = len(given.values), given.values.dtype
+    return search_cost(given.shape, size, dtype, n_folds=MAX_FOLDS, threads=threads)
 
 
 def complete_automatically(
@@ -70,7 +53,7 @@ def complete_automatically(
         raise InputError(
             f"time_limit must be a positive number, got {run.time_limit!r}", parameter="time_limit"
         )
-    check_cost(search_cost(given, run.threads), run.memory_limit)
+    check_cost(automatic_cost(given, run.threads), run.memory_limit)
     journal, rng = run.open_journal({"model": model, "validation_fraction": fraction})
     indices = check_indices(given.indices, given.shape).astype(np.int64, copy=False)
     with journal:

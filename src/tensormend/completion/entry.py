@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.automatic import complete_automatically, search_cost
+from tensormend.completion.automatic import automatic_cost, complete_automatically
 from tensormend.completion.cost import Cost
 from tensormend.completion.fixed_rank import FitOptions, complete_at_rank, rank_cost
 from tensormend.completion.preprocessing import Center, Preprocessing
@@ -264,7 +264,7 @@ def estimate_cost(
         value_column=value_column,
     )
     if isinstance(rank, str):
-        return search_cost(given, threads)
+        return automatic_cost(given, threads)
     return rank_cost(given, as_rank(rank, given.shape), method, threads)
 
 

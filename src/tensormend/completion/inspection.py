@@ -228,7 +228,7 @@ def _carried(known: Observations) -> Iterator[RankTrial]:
     """Yield increasing ranks for which there are enough entries."""
     before: tuple[int, ...] = ()
     for r in RANKS:
-        rank = cap_rank((r,) * len(known.shape), known.shape)
+        rank = cap_rank([r] * len(known.shape), known.shape)
         each = len(known.values) / degrees_of_freedom(known.shape, rank)
         if rank == before or each < ENOUGH:
             return

@@ -27,7 +27,7 @@ from tensormend.recovery.checkpoint import (
 __all__ = ["Journal", "Part"]
 
 HEAD, LOCK = "run.npz", "lock"
-WHAT = "what"  # name of the array that says which step a file belongs to
+WHAT, N_ITER = "what", "n_iter"  # arrays that say which step a file belongs to, and its length
 LONGEST = 40  # characters of a setting that a message shows
 WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
 
@@ -46,20 +46,22 @@ class Part:
     saves: Checkpoint | None
     started: float = field(default_factory=time.perf_counter)
 
-    def outcome(self) -> dict[str, Array] | None:
-        """Return what was saved when the part was done, ``None`` if it was not."""
+    def outcome(self) -> tuple[dict[str, Array], int] | None:
+        """Return what was saved when the part was done and its iterations, or ``None``."""
         if self.done is None or not self.done.exists():
             return None
         arrays = _load(self.done, "part")
-        return arrays if str(arrays.pop(WHAT, "")) == self.what else None
+        n_iter = int(arrays.pop(N_ITER, 0))
+        return (arrays, n_iter) if str(arrays.pop(WHAT, "")) == self.what else None
 
-    def finish(self, arrays: Mapping[str, Array]) -> None:
-        """Save the outcome, if it took long enough to be worth it."""
+    def finish(self, arrays: Mapping[str, Array], n_iter: int) -> None:
+        """Save the outcome and the number of iterations, if it took long enough to be worth it."""
         if self.done is None or self.running is None or self.saves is None:
             return
         if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.saves.seconds):
+            labels = {WHAT: np.array(self.what), N_ITER: np.array(n_iter)}
             try:
-                save_arrays(self.done, "part", {**arrays, WHAT: np.array(self.what)})
+                save_arrays(self.done, "part", {**arrays, **labels})
             except (OSError, InputError) as error:
                 warn_unsaved(self.done, error)
                 return

@@ -14,7 +14,7 @@ REFRESH = 0.05  # seconds between two updates of the bar
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float, str], None]]:
-    """Show a progress bar while the block runs.
+    """Show a progress bar on stderr while the block runs, if that is a terminal.
 
     Yields
     ------
@@ -32,7 +32,9 @@ def progress_bar() -> Iterator[Callable[[str, float, str], None]]:
         TextColumn("{task.fields[text]}", markup=False),
     )
     due = 0.0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    is_hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
         task = bar.add_task("", total=None, text="")
 
         def show(description: str, fraction: float, text: str) -> None:

@@ -33,7 +33,11 @@ __all__ = ["Plan", "measure_speed"]
 # Bytes of an entry: its coordinate in a mode, its place in an order. Bytes of a node: its
 # coordinate and where its children begin; and while it is found, lists that grow and are copied.
 COLUMN, PLACE, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
-MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL = 64, 16384, 2**28  # how the kernels cut a pass
+FACTOR_COPIES = 13  # iterate, gradient, directions and the panels of a retraction, at a time
+# panels that have one row for every fibre of the whole tensor
+PANELS = {"sm-qrgd": 8, "sempiht": 4}
+# how native/parallel.hpp cuts a pass
+MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL, PARTIALS_PER_ENTRY = 64, 16384, 2**28, 4
 
 # time in the nanoseconds of the model in `fibres`, scaled to the machine by `measure_speed`
 START_PASSES = 25
@@ -175,9 +179,8 @@ class Plan:
     def chunk_sums(self, n_partial: int) -> float:
         """Bytes of the sums that the chunks of a pass keep for themselves."""
         n_bytes = n_partial * self.width
-        n_chunks = min(
-            MAX_CHUNKS, MAX_PARTIAL // n_bytes, self.size // max(MIN_CHUNK, n_partial // 4)
-        )
+        least = max(MIN_CHUNK, n_partial // PARTIALS_PER_ENTRY)
+        n_chunks = min(MAX_CHUNKS, MAX_PARTIAL // n_bytes, self.size // least)
         return max(0, n_chunks - 1) * n_bytes
 
     # how long it takes

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tensormend.completion.selection.problem import generous_rank, observe
+from tensormend.completion.cost import generous_rank
+from tensormend.completion.selection.problem import observe
 from tensormend.completion.selection.search import (
     Found,
     Search,
@@ -66,14 +67,17 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
         stop = StoppingCriteria(tol=1e-10, max_iter=RANK_ITERATIONS, time_limit=search.seconds_left)
         wide, note = problem.with_rank(rank), f"rank {rank}"
         part = search.journal.part(note)
-        arrays = part.outcome()
-        if arrays is None:
+        saved = part.outcome()
+        if saved is None:
             callback = search.looks_on("rank", note)
-            x = solve(wide, make_solver("rgn", target=1e-10), start, stop=stop, callback=callback).x
+            solver = make_solver("rgn", target=1e-10)
+            result = solve(wide, solver, start, stop=stop, callback=callback)
+            x = result.x
             if not search.is_late:
-                part.finish(x.as_arrays())
+                part.finish(x.as_arrays(), result.n_iter)
         else:
-            x = Tucker.from_arrays(arrays)
+            x = Tucker.from_arrays(saved[0])
+            search.watch.skip(saved[1])
         predicted = fitted.inverse_transform(held.indices, where.forward(x))
         squares = squared_errors(search, predicted, 1)
         trial = Trial("tucker", center, math.nan, rank, *summarize(search, squares, 1))

@@ -143,18 +143,19 @@ def _refit(search: Search, part: Part, setup: SetUp, solver: Any, x: Tucker, not
     """Go on from a fit for a few iterations."""
     if setup.problem is None:
         return x
-    arrays = part.outcome()
-    if arrays is not None:
-        return Tucker.from_arrays(arrays)
+    saved = part.outcome()
+    if saved is not None:
+        search.watch.skip(saved[1])
+        return Tucker.from_arrays(saved[0])
     limit = search.seconds_left
     stop = StoppingCriteria(
         tol=0, xtol=0, patience=solver.iterations_per_strength + 1, time_limit=limit
     )
     callback = search.looks_on("balance", note)
-    x = solve(setup.problem, solver, x, stop=stop, callback=callback).x
+    result = solve(setup.problem, solver, x, stop=stop, callback=callback)
     if not search.is_late:
-        part.finish(x.as_arrays())
-    return x
+        part.finish(result.x.as_arrays(), result.n_iter)
+    return result.x
 
 
 @dataclass(eq=False)
@@ -225,9 +226,12 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     if setup.problem is None:
         return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
     part = search.journal.part(f"path, centred {center}, {place}")
-    arrays = part.outcome()
-    if arrays is not None:
-        return _Run.from_arrays(arrays)
+    saved = part.outcome()
+    if saved is not None:
+        search.watch.skip(saved[1])
+        return _Run.from_arrays(saved[0])
+    n_iter = part.n_iter
+    search.watch.skip(n_iter)
     extra = part.extra()
     if extra:
         run = _Run.from_arrays(extra)
@@ -267,8 +271,9 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             resume=part.can_resume,
         )
         search.notes.extend(result.notes)
+        n_iter = result.n_iter
     if not search.is_late:
-        part.finish(run.as_arrays())
+        part.finish(run.as_arrays(), n_iter)
     return cut_short[0] if cut_short else run
 
 
