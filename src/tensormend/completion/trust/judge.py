@@ -128,7 +128,7 @@ def judge(
     >>> indices = tm.simulate.sample_indices(truth.shape, 0.4, rng=1)
     >>> values = truth.entries(indices)
     >>> held, kept = np.split(np.random.default_rng(2).permutation(len(values)), [80])
-    >>> x = tm.complete(values[kept], 2, indices=indices[kept], shape=truth.shape).x
+    >>> x = tm.complete(values[kept], 2, indices=indices[kept], shape=truth.shape).fit.x
     >>> trust = judge(indices, values, truth.shape, held=held, predicted=x.entries(indices[held]),
     ...               residuals=values - x.entries(indices), degrees_of_freedom=x.n_parameters)
     >>> trust.verdict.name
