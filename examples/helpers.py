@@ -112,6 +112,8 @@ def load_array(options: Options, name: str) -> Array:
 def fibre_mean(data: Array, mode: int) -> Array:
     """Fill missing entries with the mean along a mode, or of all entries where none is known.
 
+    Examples
+    --------
     >>> fibre_mean(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]]), 1)
     array([[1., 2., 3.],
            [2., 2., 2.]])
@@ -126,6 +128,8 @@ def fibre_mean(data: Array, mode: int) -> Array:
 def interpolate(data: Array, mode: int) -> Array:
     """Interpolate linearly along a mode; where no entry is known, take the mean of all.
 
+    Examples
+    --------
     >>> interpolate(np.array([[1.0, np.nan, 3.0, np.nan], [np.nan, np.nan, np.nan, np.nan]]), 1)
     array([[1., 2., 3., 3.],
            [2., 2., 2., 2.]])

@@ -118,7 +118,15 @@ def require(module: str, extra: str, what: str) -> ModuleType:
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points at the line outside the package that led to it."""
+    """Issue a warning that points at the line outside the package that led to it.
+
+    Parameters
+    ----------
+    message : str
+        Text of the warning.
+    category : type
+        Class of the warning.
+    """
     inside = (str(Path(__file__).parent), importlib.__file__)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None:

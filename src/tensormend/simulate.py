@@ -29,7 +29,24 @@ Seed = int | np.random.Generator | None
 def gaussian_tucker(
     shape: Sequence[int], rank: int | Sequence[int], *, rng: Seed = None, dtype: Any = np.float64
 ) -> Tucker:
-    """Truncate a Gaussian tensor by T-HOSVD: the paper's random tensor. Forms ``prod(shape)``."""
+    """Truncate a Gaussian tensor by T-HOSVD: the paper's random tensor. Forms ``prod(shape)``.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    rank : int or sequence of int
+        Multilinear rank, one int per mode or one for all modes.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+    dtype : dtype, default=float64
+        Data type of the result.
+
+    Returns
+    -------
+    Tucker
+        Tensor with orthonormal factors.
+    """
     shape = as_shape(shape)
     return thosvd(gaussian(shape, np.random.default_rng(rng), dtype), as_rank(rank, shape))
 
@@ -37,10 +54,26 @@ def gaussian_tucker(
 def random_tucker(
     shape: Sequence[int], rank: int | Sequence[int], *, rng: Seed = None, dtype: Any = np.float64
 ) -> Tucker:
-    """Gaussian core with uniformly random orthonormal factors: `gaussian_tucker` for large sizes.
+    """Draw a Gaussian core and uniformly distributed orthonormal factors.
 
     The factors of `gaussian_tucker` are uniformly distributed too, and for sizes far above the
     ranks its core is nearly as well conditioned as a Gaussian one.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    rank : int or sequence of int
+        Multilinear rank, one int per mode or one for all modes.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+    dtype : dtype, default=float64
+        Data type of the result.
+
+    Returns
+    -------
+    Tucker
+        Tensor with orthonormal factors.
     """
     shape = as_shape(shape)
     rank, rng = as_rank(rank, shape), np.random.default_rng(rng)
@@ -62,11 +95,34 @@ def _uniform_factors(
 def conditioned_tucker(
     shape: Sequence[int], rank: int, condition: float, *, rng: Seed = None, dtype: Any = np.float64
 ) -> Tucker:
-    """Order-3 tensor with condition number ``condition`` in mode 1, of the paper's experiment.
+    """Draw a tensor of order 3 with a given condition number in mode 1.
 
     The core is ``S[j] = sigma[j_1] / sqrt(r)`` where ``j_0 + j_1 + j_2`` (each from 1, as the
     paper counts) is divisible by ``r``, and 0 elsewhere, with ``sigma`` equispaced from 1 to
     ``1 / condition``. Modes 0 and 2 then have condition number 1.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    rank : int
+        Rank in every mode.
+    condition : float
+        Condition number of the unfolding along mode 1.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+    dtype : dtype, default=float64
+        Data type of the result.
+
+    Returns
+    -------
+    Tucker
+        Tensor with orthonormal factors.
+
+    Raises
+    ------
+    InputError
+        If the tensor is not of order 3, or has rank 1 and a condition number other than 1.
     """
     shape = as_shape(shape)
     if len(shape) != 3:
@@ -88,6 +144,25 @@ def sample_indices(shape: Sequence[int], amount: float | int, *, rng: Seed = Non
 
     ``amount`` is a fraction of all entries if it is a float, a count if it is an int. Memory is
     proportional to the number of indices drawn, not to the number of entries.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    amount : float or int
+        Fraction of the entries if it is a float, number of entries if it is an int.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+
+    Returns
+    -------
+    ndarray
+        Integer array of shape ``(m, d)``, rows in C order.
+
+    Raises
+    ------
+    InputError
+        If the amount is not between one entry and all of them.
     """
     shape = as_shape(shape)
     total = math.prod(shape)
@@ -116,6 +191,24 @@ def sample_fibres(
 
     ``amount`` is a fraction of the fibres, or a count of them.
 
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    amount : float or int
+        Fraction of the fibres if it is a float, number of fibres if it is an int.
+    mode : int
+        Mode along which the fibres run.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+
+    Returns
+    -------
+    ndarray
+        Integer array of shape ``(m, d)``, rows in C order.
+
+    Examples
+    --------
     >>> sample_fibres((4, 2, 3), 1, mode=1, rng=0)
     array([[3, 0, 1],
            [3, 1, 1]], dtype=int32)
@@ -181,12 +274,39 @@ def noise_level(x: Tucker, snr: float) -> float:
     """Return the standard deviation of the noise at a signal-to-noise ratio in dB.
 
     The paper's ratio is ``10 log10(||T||^2 / (prod(n) sigma^2))``.
+
+    Parameters
+    ----------
+    x : Tucker
+        Tensor without noise.
+    snr : float
+        Signal-to-noise ratio in dB.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise.
     """
     return x.norm() / math.sqrt(math.prod(x.shape)) * 10 ** (-snr / 20)
 
 
 def add_noise(y: Array, sigma: float, *, rng: Seed = None) -> Array:
-    """Add Gaussian noise of a standard deviation to measurements."""
+    """Add Gaussian noise of a standard deviation to measurements.
+
+    Parameters
+    ----------
+    y : ndarray
+        Measurements without noise.
+    sigma : float
+        Standard deviation of the noise.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+
+    Returns
+    -------
+    ndarray
+        Measurements with noise; integers become float64.
+    """
     y = np.asarray(y)
     y = y if y.dtype.kind in "fc" else y.astype(np.float64)
     draw = gaussian(y.shape, np.random.default_rng(rng), y.dtype)

@@ -330,12 +330,22 @@ def check_solver(
 
     Parameters
     ----------
-    make : returns the solver, anew for every check
-    problem : what to run it on; permutation is checked where its operator is a `Sampling`
-    n_iter : iterations of the runs that are compared step by step
-    tol : relative tolerance of scaling and permutation, which change the order of summation
-    is_exact : whether the solver fits data of low rank exactly; one that shrinks does not, may
-        lower the rank, and is not held to permutation
+    make : callable
+        Returns the solver, anew for every check.
+    problem : Problem
+        What to run it on; permutation is checked where its operator is a `Sampling`.
+    n_iter : int, default=6
+        Iterations of the runs that are compared step by step.
+    tol : float, default=1e-6
+        Relative tolerance of scaling and permutation, which change the order of summation.
+    is_exact : bool, default=True
+        Whether the solver fits data of low rank exactly; one that shrinks does not, may lower the
+        rank, and is not held to permutation.
+
+    Raises
+    ------
+    ConformanceError
+        If the solver breaks the contract; the message says where.
     """
     if not callable(make):
         raise ConformanceError(

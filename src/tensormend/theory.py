@@ -48,11 +48,33 @@ def _check_tensor(rank: int, condition: float, order: int) -> None:
 
 
 def condition_number(x: Tucker | Array, mode: int, rank: int | None = None) -> float:
-    """Condition number ``kappa_k = sigma_1 / sigma_r`` of the unfolding along a mode.
+    """Compute the condition number ``sigma_1 / sigma_r`` of the unfolding along a mode.
 
     ``rank`` is the number of singular values that count: for a `Tucker` all it has, for an array
     those above rounding.
 
+    Parameters
+    ----------
+    x : Tucker or ndarray
+        Tensor.
+    mode : int
+        Mode of the unfolding.
+    rank : int, optional
+        Number of singular values that count; by default all of a `Tucker`, and those above rounding
+        of an array.
+
+    Returns
+    -------
+    float
+        Condition number, infinite for a zero singular value.
+
+    Raises
+    ------
+    InputError
+        If the tensor has fewer singular values than ``rank``.
+
+    Examples
+    --------
     >>> condition_number(np.diag([4.0, 2.0, 0.0]), 0)
     2.0
     """
@@ -72,11 +94,36 @@ def condition_number(x: Tucker | Array, mode: int, rank: int | None = None) -> f
 
 
 def contraction(step: Step, ric: float, rank: int, condition: float, order: int) -> float:
-    """Contraction factor: ``gamma_1`` for the constant step 1, ``gamma_2`` for the normalized.
+    """Compute the contraction factor: ``gamma_1`` (constant step 1) or ``gamma_2`` (normalized).
 
     ``gamma_1 = R (8 sqrt(r) kappa ((sqrt(d-1) + 1)(R + 2) + R) + sqrt(d) + 3)`` and
     ``gamma_2 = 2R / (1-R) (4 sqrt(r) kappa (2 (sqrt(d-1) + 1) + R) + sqrt(d) + 2)``.
 
+    Parameters
+    ----------
+    step : {'constant', 'normalized'}
+        Step rule.
+    ric : float
+        Restricted isometry constant ``R_{3 r_1}``.
+    rank : int
+        Rank ``r_1`` of the first mode.
+    condition : float
+        Condition number ``kappa_1`` of the first unfolding.
+    order : int
+        Order of the tensor, its number of modes.
+
+    Returns
+    -------
+    float
+        Contraction factor; the iteration converges where it is below 1.
+
+    Raises
+    ------
+    InputError
+        If ``ric`` is not in ``[0, 1)``, or another argument is out of its range.
+
+    Examples
+    --------
     >>> round(contraction("constant", 0.01, 1, 1.0, 2), 4)
     0.3665
     """
@@ -91,10 +138,31 @@ def contraction(step: Step, ric: float, rank: int, condition: float, order: int)
 
 
 def sufficient_isometry(step: Step, rank: int, condition: float, order: int) -> float:
-    """Bound on ``R_{3 r_1}`` below which the theorem guarantees recovery.
+    """Compute the bound on ``R_{3 r_1}`` below which the theorem guarantees recovery.
 
     ``min(1/2, 1 / ((20 sqrt(d-1) + 24) sqrt(r) kappa + sqrt(d) + 3))`` for the constant step and
     ``min(1/2, 1 / ((32 sqrt(d-1) + 40) sqrt(r) kappa + 4 sqrt(d) + 8))`` for the normalized one.
+
+    Parameters
+    ----------
+    step : {'constant', 'normalized'}
+        Step rule.
+    rank : int
+        Rank ``r_1`` of the first mode.
+    condition : float
+        Condition number ``kappa_1`` of the first unfolding.
+    order : int
+        Order of the tensor, its number of modes.
+
+    Returns
+    -------
+    float
+        Largest sufficient restricted isometry constant.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
     """
     _check_step(step)
     _check_tensor(rank, condition, order)
@@ -107,11 +175,36 @@ def sufficient_isometry(step: Step, rank: int, condition: float, order: int) -> 
 def error_bound(
     step: Step, n_iter: int, ric: float, rank: int, condition: float, order: int
 ) -> float:
-    """Bound of the theorem on ``||X^k - T|| / ||T||`` after ``k = n_iter >= 1`` iterations.
+    """Compute the bound on ``||X^k - T|| / ||T||`` after ``k = n_iter`` iterations.
 
     ``(sqrt(d) + 1)(5/2 sqrt(d-1) + 3) gamma_1^(k-1)`` or
     ``(sqrt(d) + 1)(8 sqrt(d-1) + 10) gamma_2^(k-1)``. For the start, ``k = 0``, it is that of the
     paper's lemma on the spectral start, ``2 (sqrt(d-1) + 1) R``.
+
+    Parameters
+    ----------
+    step : {'constant', 'normalized'}
+        Step rule.
+    n_iter : int
+        Number of iterations.
+    ric : float
+        Restricted isometry constant ``R_{3 r_1}``.
+    rank : int
+        Rank ``r_1`` of the first mode.
+    condition : float
+        Condition number ``kappa_1`` of the first unfolding.
+    order : int
+        Order of the tensor, its number of modes.
+
+    Returns
+    -------
+    float
+        Bound on the relative error, infinite where it overflows.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
     """
     if n_iter < 0:
         raise InputError(f"n_iter must be 0 or more, got {n_iter}")
@@ -132,6 +225,13 @@ class IsometryEstimate:
 
     ``lower`` and ``upper`` are the smallest and largest ``||A(Z)||^2 / ||Z||^2`` met; the
     restricted isometry constant is at least ``value``.
+
+    Parameters
+    ----------
+    lower : float
+        Smallest ratio ``||A(Z)||^2 / ||Z||^2`` found.
+    upper : float
+        Largest ratio found.
     """
 
     lower: float
@@ -162,6 +262,33 @@ def estimate_isometry(
     of the mode the iterations converge to the extreme eigenvalues of ``A*A``.
 
     Works on dense tensors, so it is for moderate sizes.
+
+    Parameters
+    ----------
+    operator : Operator
+        Measurement operator.
+    rank : int
+        Rank of the unfolding along ``mode``.
+    mode : int, default=0
+        Mode whose rank is bounded.
+    n_random : int, default=20
+        Number of random tensors.
+    n_starts : int, default=2
+        Number of random starts of the power iterations, for each end of the spectrum.
+    n_iter : int, default=100
+        Number of power iterations from each start.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+
+    Returns
+    -------
+    IsometryEstimate
+        Extreme ratios that were found.
+
+    Raises
+    ------
+    InputError
+        If ``rank`` is not between 1 and the size of the mode.
     """
     mode = normalize_mode(mode, len(operator.tensor_shape))
     if not 1 <= rank <= operator.tensor_shape[mode]:

@@ -28,6 +28,8 @@ BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 def parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
     """Read auto, one number, or one for each mode.
 
+    Examples
+    --------
     >>> parse_rank("auto"), parse_rank("5"), parse_rank("5,4,3")
     ('auto', 5, (5, 4, 3))
     """
@@ -40,6 +42,8 @@ def parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
 def parse_sizes(text: str, what: str = "one number per mode, such as 30,40,50") -> tuple[int, ...]:
     """Read numbers with commas between them.
 
+    Examples
+    --------
     >>> parse_sizes("30,40,50")
     (30, 40, 50)
     """
@@ -52,6 +56,8 @@ def parse_sizes(text: str, what: str = "one number per mode, such as 30,40,50") 
 def parse_names(text: str) -> tuple[str, ...]:
     """Read names with commas between them.
 
+    Examples
+    --------
     >>> parse_names("city, year")
     ('city', 'year')
     """
@@ -64,6 +70,8 @@ def parse_names(text: str) -> tuple[str, ...]:
 def parse_center(text: str) -> str | tuple[str, ...]:
     """Read which means to subtract: one of `CENTERS`, or modes by name or number.
 
+    Examples
+    --------
     >>> parse_center("all"), parse_center("city,2")
     ('all', ('city', '2'))
     """
@@ -73,6 +81,8 @@ def parse_center(text: str) -> str | tuple[str, ...]:
 def parse_seconds(text: str) -> float:
     """Read a time: a number of seconds, or one with s, m, h or d.
 
+    Examples
+    --------
     >>> parse_seconds("90"), parse_seconds("10m"), parse_seconds("1.5h")
     (90.0, 600.0, 5400.0)
     """
@@ -85,6 +95,8 @@ def parse_seconds(text: str) -> float:
 def parse_bytes(text: str) -> float:
     """Read an amount of memory: bytes, or a number with K, M, G or T (powers of 1024).
 
+    Examples
+    --------
     >>> parse_bytes("4G") == 4 * 2**30
     True
     """
@@ -109,6 +121,8 @@ def _measure(text: str, units: Mapping[str, float]) -> float | None:
 def parse_bounds(text: str) -> tuple[float | None, float | None]:
     """Read a lower and an upper bound, either of which may be left out.
 
+    Examples
+    --------
     >>> parse_bounds("0,1"), parse_bounds("0,")
     ((0.0, 1.0), (0.0, None))
     """

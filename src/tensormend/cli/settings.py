@@ -19,6 +19,8 @@ NOT_OF_THE_ANSWER = ("threads", "memory_limit")
 def given(**settings: Any) -> dict[str, Any]:
     """Return the settings that are neither None nor the default of the library.
 
+    Examples
+    --------
     >>> given(method="auto", center="none", tol=None, rng=0)
     {'center': 'none', 'rng': 0}
     """
@@ -32,6 +34,8 @@ def given(**settings: Any) -> dict[str, Any]:
 def find_mode(mode: str, names: Sequence[str]) -> int:
     """Find a mode by its name or number.
 
+    Examples
+    --------
     >>> find_mode("year", ("city", "year")), find_mode("0", ("city", "year"))
     (1, 0)
     """
@@ -97,6 +101,8 @@ def write_code(
 ) -> str:
     """Return Python code equivalent to the command.
 
+    Examples
+    --------
     >>> outputs = Outputs(Path("b.npy"), None, None)
     >>> print(write_code(Path("a.npy"), {"na_value": 0.0}, 3, {"rng": 0}, outputs))
     import tensormend as tm

@@ -94,6 +94,8 @@ def show_json(record: Mapping[str, Any]) -> None:
 def as_json(value: Any) -> Any:
     """Convert mappings, sequences and NumPy values to types of JSON.
 
+    Examples
+    --------
     >>> as_json({"rank": (2, 3), "error": float("nan")})
     {'rank': [2, 3], 'error': None}
     """
@@ -120,6 +122,8 @@ def make_ending(examples: Sequence[str], *, exits: Mapping[str, str] | None = No
 def count(number: int, what: str) -> str:
     """Format a count with its noun.
 
+    Examples
+    --------
     >>> count(1, "slice"), count(12, "slice")
     ('1 slice', '12 slices')
     """

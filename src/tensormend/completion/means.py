@@ -21,6 +21,8 @@ CONSTANT = 1e-10  # deviations below this share of a slice's root mean square ar
 def slice_sums(column: Array, values: Array, n: int) -> Array:
     """Sum values, real or complex, by their coordinate in one mode of size ``n``.
 
+    Examples
+    --------
     >>> slice_sums(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4)
     array([2., 0., 4., 0.])
     """
@@ -62,10 +64,14 @@ class ModeMeans:
 
     Attributes
     ----------
-    mean : the grand mean
-    effects : per mode taken, one effect a slice
-    left : the values less all that
-    degrees_of_freedom : what the means took from the data: shrunk effects count in part
+    mean : complex
+        The grand mean.
+    effects : tuple of ndarray
+        Per mode taken, one effect a slice.
+    left : ndarray
+        The values less all that.
+    degrees_of_freedom : float
+        What the means took from the data: shrunk effects count in part.
     """
 
     mean: complex
@@ -89,9 +95,12 @@ def fit_mode_means(columns: Sequence[Array], sizes: Sequence[int], values: Array
 
     Parameters
     ----------
-    columns : per mode taken, the coordinates of the entries
-    sizes : per mode taken, its size
-    values : the entries
+    columns : sequence of ndarray
+        Per mode taken, the coordinates of the entries.
+    sizes : sequence of int
+        Per mode taken, its size.
+    values : ndarray
+        The entries.
     """
     counts = [np.bincount(column, minlength=n) for column, n in zip(columns, sizes, strict=True)]
     cuts = np.cumsum([1, *sizes])[:-1]

@@ -45,6 +45,11 @@ class Preprocessing:
     clip : pair of float or None, default=None
         Least and largest value that the inverse may return, ``None`` for no bound on a side.
 
+    Raises
+    ------
+    InputError
+        If a setting is not one of those described above.
+
     Notes
     -----
     The means are fitted by least squares on the observed entries, all effects at once, with
@@ -103,6 +108,11 @@ class Preprocessing:
         ----------
         order : int
             Number of modes of the tensor.
+
+        Returns
+        -------
+        tuple of int or None
+            The modes with effects, ``()`` for the mean alone, ``None`` for no centring.
         """
         if self.center is None or self.center == "auto":
             return None
@@ -114,7 +124,18 @@ class Preprocessing:
         return modes
 
     def with_center(self, modes: tuple[int, ...] | None) -> Preprocessing:
-        """Return the same settings with the centring that `center_modes` describes."""
+        """Return the same settings with the centring that `center_modes` describes.
+
+        Parameters
+        ----------
+        modes : tuple of int or None
+            Modes in the order wanted, each once.
+
+        Returns
+        -------
+        Preprocessing
+            The same settings with the centring that `center_modes` describes.
+        """
         return replace(self, center="mean" if modes == () else modes)
 
     def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> FittedPreprocessing:
@@ -122,9 +143,17 @@ class Preprocessing:
 
         Parameters
         ----------
-        indices : ``m x d`` integers, the places of the values
-        values : the observed values
-        shape : sizes of the modes
+        indices : array_like
+            ``m x d`` integers, the places of the values.
+        values : array_like
+            The observed values.
+        shape : sequence of int
+            Sizes of the modes.
+
+        Returns
+        -------
+        FittedPreprocessing
+            Preprocessing with its means and standard deviations.
         """
         shape = as_shape(shape)
         indices = check_indices(np.asarray(indices), shape).astype(np.int64, copy=False)
@@ -261,9 +290,11 @@ class FittedPreprocessing:
 
         Parameters
         ----------
-        array : the block, with as many axes as the tensor has modes
-        keys : per mode the indices that the block has, as ``np.ix_`` takes or gives them, or a
-            slice; by default the whole tensor
+        array : ndarray
+            The block, with as many axes as the tensor has modes.
+        keys : sequence of object, optional
+            Per mode the indices that the block has, as ``np.ix_`` takes or gives them, or a slice;
+            by default the whole tensor.
         """
         array = _as_numbers(array)
         self._check_real(array)

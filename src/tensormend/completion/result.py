@@ -238,7 +238,20 @@ class Completion:
     # parts
 
     def entries(self, indices: Any, *, keep_observed: bool = True) -> Array:
-        """Values at an ``m x d`` array of indices (one index tuple counts as one row)."""
+        """Evaluate entries at an ``m x d`` array of indices (one index tuple counts as one row).
+
+        Parameters
+        ----------
+        indices : array_like
+            Integer array of shape ``(m, d)``, one row of indices per entry.
+        keep_observed : bool, default=True
+            Whether observed entries keep their values; otherwise they take those of the model.
+
+        Returns
+        -------
+        ndarray
+            One value per row of ``indices``.
+        """
         places = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
         values = self._values(places)
         if keep_observed:
@@ -264,16 +277,26 @@ class Completion:
         keep_observed: bool = True,
         **by_name: Any,
     ) -> Any:
-        """Part of labelled data, by the names of the modes: a label, a list or a slice for each.
+        """Select a part of labelled data by a label, a list or a slice for each mode.
 
         Labels mean what they do in ``xarray`` and in pandas' ``loc``: slices include their end,
         and dates may be given as strings. Names that are no Python words, or ``keep_observed``,
         go into a dict, given first.
 
+        Parameters
+        ----------
+        labels : mapping of hashable to object, optional
+            Labels by the name of the mode, for names that are not Python identifiers.
+        keep_observed : bool, default=True
+            Whether observed entries keep their values; otherwise they take those of the model.
+        **by_name
+            A label, a list of labels or a slice for each mode named.
+
         Returns
         -------
-        A DataArray; a Series, without the levels for which one label was given; or rows of a
-        DataFrame.
+        object
+            A DataArray; a Series, without the levels for which one label was given; or rows of a
+            DataFrame.
         """
         keys = self.observations.container.find(_merge(labels, by_name))
         return self._wrapped(keys, keep_observed, DEFAULT_MEMORY_LIMIT, "the selection")

@@ -39,10 +39,13 @@ class Fold:
 
     Attributes
     ----------
-    held : positions among the known entries
-    weights : what each counts in the error; they sum to 1, and those of whole fibres count as much
-        as holes in whole fibres make of all holes
-    clusters : entries of one fibre share a number, single ones have their own
+    held : ndarray
+        Positions among the known entries.
+    weights : ndarray
+        What each counts in the error; they sum to 1, and those of whole fibres count as much as
+        holes in whole fibres make of all holes.
+    clusters : ndarray
+        Entries of one fibre share a number, single ones have their own.
     """
 
     held: Array
@@ -130,9 +133,12 @@ def draw_folds(
 
     Parameters
     ----------
-    indices : ``m x d``, the known entries
-    pattern : as from `find_pattern`, by default found
-    n_folds : number of folds, by default by the rule above
+    indices : ndarray
+        ``m x d``, the known entries.
+    pattern : Pattern, optional
+        As from `find_pattern`, by default found.
+    n_folds : int, optional
+        Number of folds, by default by the rule above.
     """
     pattern = find_pattern(indices, shape) if pattern is None else pattern
     size = len(indices)

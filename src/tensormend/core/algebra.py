@@ -61,12 +61,41 @@ DEFAULT_MEMORY_LIMIT = 4 * 2**30
 
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a data type is one of the four that tensormend computes in."""
+    """Tell whether a data type is one of the four that tensormend computes in.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Data type to look up.
+
+    Returns
+    -------
+    bool
+        True for float32, float64, complex64 and complex128.
+    """
     return dtype in INEXACT
 
 
 def normalize_mode(mode: int, order: int) -> int:
-    """Bring a mode, which may be negative, into ``range(order)``."""
+    """Bring a mode, which may be negative, into ``range(order)``.
+
+    Parameters
+    ----------
+    mode : int
+        Mode; negative modes count from the last.
+    order : int
+        Order of the tensor, its number of modes.
+
+    Returns
+    -------
+    int
+        The same mode, from 0 on.
+
+    Raises
+    ------
+    InputError
+        If there is no such mode.
+    """
     if not -order <= mode < order:
         raise InputError(
             f"mode must lie between {-order} and {order - 1} for a tensor of order {order}, "
@@ -83,7 +112,23 @@ def _as_integers(values: Sequence[int], what: str) -> tuple[int, ...]:
 
 
 def as_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Check a tensor shape: at least two modes, each of positive size."""
+    """Check a tensor shape: at least two modes, each of positive size.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+
+    Returns
+    -------
+    tuple of int
+        The shape as a tuple of int.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two modes, or one of them has no entries.
+    """
     out = _as_integers(shape, "shape")
     if len(out) < 2 or min(out) < 1:
         raise InputError(
@@ -100,6 +145,25 @@ def as_rank(rank: int | Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     ``r_k <= prod(r_j for j != k)`` in every mode. One int stands for all modes, and is lowered
     to the largest possible rank in those that allow less.
 
+    Parameters
+    ----------
+    rank : int or sequence of int
+        Multilinear rank, one int per mode or one for all modes.
+    shape : sequence of int
+        Sizes of the modes.
+
+    Returns
+    -------
+    tuple of int
+        Multilinear rank, one int per mode.
+
+    Raises
+    ------
+    InputError
+        If no tensor of this shape has that rank.
+
+    Examples
+    --------
     >>> as_rank(2, (4, 5, 6)), as_rank(20, (300, 400, 3))
     ((2, 2, 2), (20, 20, 3))
     """
@@ -166,7 +230,24 @@ def cap_rank(rank: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: str) -> None:
-    """Refuse an array above the memory limit, before it is made."""
+    """Refuse an array above the memory limit, before it is made.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of the array.
+    dtype : dtype
+        Data type of the array.
+    limit : float or None
+        Largest size in bytes, ``None`` for no limit.
+    what : str
+        What the array is, for the error message.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the array would be larger than the limit.
+    """
     needed = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     if limit is not None and needed > limit:
         raise MemoryLimitError(
@@ -184,6 +265,20 @@ def matricize(x: Array, mode: int) -> Array:
     earliest of the other indices runs fastest. (The paper prints the upper end of that product
     as ``k - 1``; ``l - 1`` is meant.)
 
+    Parameters
+    ----------
+    x : ndarray
+        Tensor.
+    mode : int
+        Mode whose index becomes the row.
+
+    Returns
+    -------
+    ndarray
+        Matrix of size ``n_mode x prod(other sizes)``.
+
+    Examples
+    --------
     >>> x = np.arange(24.0).reshape(2, 3, 4)
     >>> bool(matricize(x, 1)[2, 1 + 2 * 3] == x[1, 2, 3])
     True
@@ -196,6 +291,27 @@ def matricize(x: Array, mode: int) -> Array:
 def tensorize(matrix: Array, mode: int, shape: Sequence[int]) -> Array:
     """Fold a matrix back into a tensor: the inverse of `matricize`.
 
+    Parameters
+    ----------
+    matrix : ndarray
+        Unfolding along the mode.
+    mode : int
+        Mode whose index is the row.
+    shape : sequence of int
+        Shape of the tensor.
+
+    Returns
+    -------
+    ndarray
+        Tensor of that shape.
+
+    Raises
+    ------
+    InputError
+        If the matrix is no unfolding of a tensor of that shape.
+
+    Examples
+    --------
     >>> x = np.arange(24.0).reshape(2, 3, 4)
     >>> bool(np.array_equal(tensorize(matricize(x, 2), 2, (2, 3, 4)), x))
     True
@@ -214,7 +330,27 @@ def tensorize(matrix: Array, mode: int, shape: Sequence[int]) -> Array:
 
 
 def mode_product(x: Array, matrix: Array, mode: int) -> Array:
-    """Multiply a tensor by a matrix along a mode: ``M_k(x ×_k A) = A M_k(x)``."""
+    """Multiply a tensor by a matrix along a mode: ``M_k(x ×_k A) = A M_k(x)``.
+
+    Parameters
+    ----------
+    x : ndarray
+        Tensor.
+    matrix : ndarray
+        Matrix with as many columns as the mode has entries.
+    mode : int
+        Mode to multiply.
+
+    Returns
+    -------
+    ndarray
+        Tensor whose mode has as many entries as the matrix has rows.
+
+    Raises
+    ------
+    InputError
+        If the number of columns is not the size of the mode.
+    """
     mode = normalize_mode(mode, x.ndim)
     if matrix.ndim != 2 or matrix.shape[1] != x.shape[mode]:
         raise InputError(
@@ -236,6 +372,27 @@ def multi_mode_product(
 
     With ``adjoint=True`` the conjugate transposes are used. The modes are taken so that the
     tensor shrinks first, which keeps the cost low.
+
+    Parameters
+    ----------
+    x : ndarray
+        Tensor.
+    matrices : sequence of ndarray or None
+        One matrix per mode; ``None`` leaves a mode as it is.
+    adjoint : bool, default=False
+        Whether to multiply by the conjugate transposes instead.
+    skip : int, optional
+        Mode to leave as it is.
+
+    Returns
+    -------
+    ndarray
+        The product.
+
+    Raises
+    ------
+    InputError
+        If there is not one matrix per mode.
     """
     if len(matrices) != x.ndim:
         raise InputError(f"one matrix per mode expected ({x.ndim} modes), got {len(matrices)}")
@@ -251,7 +408,22 @@ def multi_mode_product(
 
 
 def gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Array:
-    """Draw independent standard Gaussian numbers, for complex types in both parts."""
+    """Draw independent standard Gaussian numbers, for complex types in both parts.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of the array.
+    rng : Generator
+        Generator to draw from.
+    dtype : dtype
+        Data type of the numbers.
+
+    Returns
+    -------
+    ndarray
+        Array of independent standard Gaussian numbers.
+    """
     draw = rng.standard_normal(tuple(shape))
     if np.dtype(dtype).kind == "c":
         draw = draw + 1j * rng.standard_normal(tuple(shape))
@@ -259,14 +431,43 @@ def gaussian(shape: Sequence[int], rng: np.random.Generator, dtype: Any) -> Arra
 
 
 def inner(x: Array, y: Array) -> Any:
-    """Inner product ``sum(conj(x) * y)`` of two dense tensors of one shape, in double precision."""
+    """Compute the inner product ``sum(conj(x) * y)`` of dense tensors in double precision.
+
+    Parameters
+    ----------
+    x : ndarray
+        First tensor, which is conjugated.
+    y : ndarray
+        Second tensor, of the same shape.
+
+    Returns
+    -------
+    float or complex
+        ``sum(conj(x) * y)``, complex for complex tensors.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ.
+    """
     if x.shape != y.shape:
         raise InputError(f"both tensors must have one shape, got {x.shape} and {y.shape}")
     return _vdot(x.ravel(), y.ravel())
 
 
 def squared_norm(x: Array) -> float:
-    """Squared Frobenius norm of a dense tensor, in double precision."""
+    """Compute the squared Frobenius norm of a dense tensor in double precision.
+
+    Parameters
+    ----------
+    x : ndarray
+        Dense tensor.
+
+    Returns
+    -------
+    float
+        ``sum(abs(x)**2)``.
+    """
     values = x.ravel(order="K")
     if values.dtype in SINGLE:
         values = values.view(np.float32)
@@ -291,7 +492,18 @@ def _vdot(x: Array, y: Array) -> Any:
 
 
 def norm(x: Array) -> float:
-    """Frobenius norm of a dense tensor, in double precision; squares do not overflow or vanish."""
+    """Compute the Frobenius norm of a dense tensor in double precision, without overflow.
+
+    Parameters
+    ----------
+    x : ndarray
+        Dense tensor.
+
+    Returns
+    -------
+    float
+        ``sqrt(sum(abs(x)**2))``.
+    """
     square = squared_norm(x)
     if SAFE_SQUARE < square < 1 / SAFE_SQUARE or not x.size:
         return math.sqrt(square)
@@ -325,11 +537,32 @@ def power_of_two(largest: float) -> float:
 
 
 def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
-    """Singular value decomposition ``u, s, vh`` that does not fail on a sound matrix.
+    """Compute a singular value decomposition that does not fail on a finite matrix.
 
     LAPACK's divide and conquer, which NumPy uses, is fast but gives up now and then ("SVD did not
     converge"), by the kernels of the BLAS and the last bits of the matrix. The QR iteration, which
     is slower, then steps in.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Matrix to decompose.
+    full_matrices : bool, default=True
+        Whether ``u`` and ``vh`` are square.
+
+    Returns
+    -------
+    u : ndarray
+        Left singular vectors, one per column.
+    s : ndarray
+        Singular values in descending order.
+    vh : ndarray
+        Conjugate transpose of the right singular vectors.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the matrix holds NaN or infinite numbers.
     """
     try:
         u, s, vh = np.linalg.svd(matrix, full_matrices=full_matrices)
@@ -345,7 +578,25 @@ def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Arr
 
 
 def eigh(matrix: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix, with the care of `svd`."""
+    """Compute the eigenvalues and eigenvectors of a Hermitian matrix, as reliably as `svd`.
+
+    Parameters
+    ----------
+    matrix : ndarray
+        Hermitian matrix.
+
+    Returns
+    -------
+    values : ndarray
+        Eigenvalues in ascending order.
+    vectors : ndarray
+        Eigenvectors, one per column.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the matrix holds NaN or infinite numbers.
+    """
     try:
         values, vectors = np.linalg.eigh(matrix)
     except np.linalg.LinAlgError:
@@ -363,12 +614,24 @@ def _householder(panel: Array) -> tuple[Array, Array]:
 
 
 def tall_qr(panel: Array) -> tuple[Array, Array]:
-    """Thin QR ``panel = q r`` of a tall panel.
+    """Compute the thin QR decomposition ``panel = q r`` of a tall panel.
 
     Tall ones by Cholesky-QR, done twice, which multiplies where Householder reflections stream
     the panel once per column. It is as accurate as these while the condition number is below the
     root of the precision; beyond that, and for short panels, the reflections do the work. The
     diagonal of ``r`` may have either sign.
+
+    Parameters
+    ----------
+    panel : ndarray
+        Matrix with at least as many rows as columns.
+
+    Returns
+    -------
+    q : ndarray
+        Matrix with orthonormal columns.
+    r : ndarray
+        Upper triangular factor.
     """
     n, columns = panel.shape
     if n < TALL or n < 20 * columns:
@@ -392,6 +655,20 @@ def map_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> lis
     """Call ``work`` for every item and return what it gave, in order.
 
     As quiet about overflow as a solve is, whose settings its threads do not have.
+
+    Parameters
+    ----------
+    work : callable
+        Function of one item.
+    items : sequence
+        Items to call it for.
+    threads : int
+        Number of threads.
+
+    Returns
+    -------
+    list
+        Results in the order of the items.
     """
 
     def quiet(item: S) -> T:
@@ -407,14 +684,44 @@ def map_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> lis
 
 
 def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
-    """Call ``work`` for blocks of rows of tall panels, the same for any number of threads."""
+    """Call ``work`` for blocks of rows of tall panels, the same for any number of threads.
+
+    Parameters
+    ----------
+    work : callable
+        Function of a block of rows, given as a slice.
+    n_rows : int
+        Number of rows.
+    threads : int
+        Number of threads.
+
+    Returns
+    -------
+    list
+        Results in the order of the blocks.
+    """
     blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
     return map_threads(work, blocks, threads if len(blocks) >= MANY_BLOCKS else 1)
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:
-    """Numerical rank of each unfolding; ``tol`` is relative to its largest singular value.
+    """Compute the numerical rank of each unfolding.
 
+    Parameters
+    ----------
+    x : ndarray
+        Dense tensor.
+    tol : float, optional
+        Tolerance relative to the largest singular value; by default the longer side of the
+        unfolding times the machine epsilon.
+
+    Returns
+    -------
+    tuple of int
+        Numerical rank of every unfolding.
+
+    Examples
+    --------
     >>> multilinear_rank(np.ones((3, 4, 5)))
     (1, 1, 1)
     """

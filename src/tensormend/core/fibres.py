@@ -101,11 +101,16 @@ class Fibres:
 
     Attributes
     ----------
-    shape : sizes of the modes
-    modes : tree order of the modes, root first, the leaf mode last
-    nodes : per level of the tree, the coordinates of its nodes
-    starts : per level, where the children of each node begin; one longer than ``nodes``
-    leaves : leaf-mode coordinate of every entry, in 32 bits, or in 16 after `with_short_leaves`
+    shape : tuple of int
+        Sizes of the modes.
+    modes : tuple of int
+        Tree order of the modes, root first, the leaf mode last.
+    nodes : tuple of ndarray
+        Per level of the tree, the coordinates of its nodes.
+    starts : tuple of ndarray
+        Per level, where the children of each node begin; one longer than ``nodes``.
+    leaves : ndarray
+        Leaf-mode coordinate of every entry, in 32 bits, or in 16 after `with_short_leaves`.
 
     Notes
     -----

@@ -67,11 +67,34 @@ class ImplicitTensor(Protocol):
         """Data type of the entries."""
 
     def compress(self, mode: int, q: Array) -> ImplicitTensor:
-        """Return the mode product with ``q^H``, ``q`` having a row for every index of the mode."""
+        """Return the mode product with ``q^H``, ``q`` having a row for every index of the mode.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        q : ndarray
+
+        Returns
+        -------
+        ImplicitTensor
+            The mode product with ``q^H``, ``q`` having a row for every index of the mode.
+        """
         ...
 
     def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
-        """Form the array; called once modes have been compressed."""
+        """Form the array; called once modes have been compressed.
+
+        Parameters
+        ----------
+        memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
+            Largest size of the dense array in bytes, ``None`` for no limit; a larger one is
+            refused.
+
+        Returns
+        -------
+        ndarray
+        """
         ...
 
 
@@ -115,25 +138,74 @@ class DenseTensor:
     def leading_basis(
         self, mode: int, rank: int, *, init: Array | None = None, tol: float | None = None
     ) -> Array:
-        """Compute the leading left singular vectors of an unfolding."""
+        """Compute the leading left singular vectors of an unfolding.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        rank : int
+            Multilinear rank, one int per mode or one for all modes.
+        init : ndarray, optional
+        tol : float, optional
+
+        Returns
+        -------
+        ndarray
+            The leading left singular vectors of an unfolding.
+        """
         del tol
         matrix = np.moveaxis(self.array, mode, 0).reshape(self.shape[mode], -1)
         return leading_subspace(matrix, rank, init, self.threads)
 
     def exact_core(self) -> tuple[Array, None]:
-        """Return the array, for which no bases are needed."""
+        """Return the array, for which no bases are needed.
+
+        Returns
+        -------
+        tuple of (ndarray, None)
+            The array, for which no bases are needed.
+        """
         return self.array, None
 
     def norm(self) -> float:
-        """Frobenius norm."""
+        """Compute the Frobenius norm.
+
+        Returns
+        -------
+        float
+            The Frobenius norm.
+        """
         return norm(self.array)
 
     def extrapolate(self, previous: DenseTensor, momentum: float) -> DenseTensor:
-        """Return ``self + momentum * (self - previous)``."""
+        """Return ``self + momentum * (self - previous)``.
+
+        Parameters
+        ----------
+        previous : DenseTensor
+        momentum : float
+
+        Returns
+        -------
+        DenseTensor
+            ``self + momentum * (self - previous)``.
+        """
         return DenseTensor(self.array + momentum * (self.array - previous.array), self.threads)
 
     def panel(self, mode: int, q: Array) -> Array:
-        """``M^T conj(q)`` for the unfolding ``M``, columns in C order."""
+        """``M^T conj(q)`` for the unfolding ``M``, columns in C order.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        q : ndarray
+
+        Returns
+        -------
+        ndarray
+        """
         rows = np.moveaxis(self.array, mode, -1).reshape(-1, self.shape[mode])
         return np.asarray(rows @ q.conj())
 
@@ -192,7 +264,16 @@ class TensorSum:
         return self._add([term.todense(memory_limit) for term in self.terms])
 
     def project(self, factors: Sequence[Array]) -> Array:
-        """Project every term."""
+        """Project every term.
+
+        Parameters
+        ----------
+        factors : sequence of ndarray
+
+        Returns
+        -------
+        ndarray
+        """
         return self._add([project(term, factors) for term in self.terms])
 
     def _add(self, parts: list[Array]) -> Array:
@@ -300,7 +381,10 @@ def leading_basis(
 
 
 def tensor_norm(z: ImplicitTensor) -> float:
-    """Frobenius norm; of a tensor without a method ``norm`` an estimate, from a random sketch."""
+    """Compute the Frobenius norm.
+
+    Of a tensor without a method ``norm`` an estimate, from a random sketch.
+    """
     own = getattr(z, "norm", None)
     if own is not None:
         return float(own())

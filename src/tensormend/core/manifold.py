@@ -33,6 +33,15 @@ class TuckerTangent:
     For the solvers the factors ``U_j`` of the point are orthonormal and ``U_k^H V_k = 0``, so that
     the ``d + 1`` parts are orthogonal to each other (equation 2.4 of the paper); norms and inner
     products assume that. Operators take tangent vectors with any factors.
+
+    Parameters
+    ----------
+    point : Tucker
+        Point of the manifold, with orthonormal factors.
+    core : ndarray
+        Core ``D`` of the part along the point's own factors.
+    factors : tuple of ndarray
+        Matrices ``V_k``, orthogonal to the factors of the point.
     """
 
     point: Tucker
@@ -44,6 +53,18 @@ class TuckerTangent:
         """Project a tensor ``G`` onto the tangent space, given its products with core and factors.
 
         ``core`` is ``G ×_j U_j^H`` and ``gradients[k]`` is ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``.
+
+        Parameters
+        ----------
+        point : Tucker
+            Point of the manifold, with orthonormal factors.
+        core : ndarray
+            Core ``D`` of the part along the point's own factors.
+        gradients : sequence of ndarray
+
+        Returns
+        -------
+        TuckerTangent
         """
         factors = tuple(
             (gradient - u @ (u.conj().T @ gradient)) @ inverse
@@ -55,7 +76,20 @@ class TuckerTangent:
 
     @classmethod
     def project(cls, point: Tucker, z: Array) -> TuckerTangent:
-        """Project a dense tensor onto the tangent space, by dense products."""
+        """Project a dense tensor onto the tangent space, by dense products.
+
+        Parameters
+        ----------
+        point : Tucker
+            Point of the manifold, with orthonormal factors.
+        z : ndarray
+            Dense tensor.
+
+        Returns
+        -------
+        TuckerTangent
+            The projection of ``z``.
+        """
         gradients = []
         core = z
         for k in range(point.ndim):
@@ -68,24 +102,70 @@ class TuckerTangent:
         return cls.from_products(point, core, gradients)
 
     def inner(self, other: TuckerTangent) -> float:
-        """Real part of the inner product with another tangent vector at the same point."""
+        """Compute the real part of the inner product with another tangent vector at the point.
+
+        Parameters
+        ----------
+        other : TuckerTangent
+            Tangent vector at the same point.
+
+        Returns
+        -------
+        float
+            Real part of the inner product.
+        """
         total = inner(self.core, other.core).real
         for v, w, root in zip(self.factors, other.factors, self.point.core_roots, strict=True):
             total += inner(v @ root, w @ root).real
         return float(total)
 
     def plus(self, other: TuckerTangent, weight: float) -> TuckerTangent:
-        """Return ``self + weight * other``, both at the same point."""
+        """Return ``self + weight * other``, both at the same point.
+
+        Parameters
+        ----------
+        other : TuckerTangent
+            Tangent vector at the same point.
+        weight : float
+            Factor.
+
+        Returns
+        -------
+        TuckerTangent
+            The sum, at the same point.
+        """
         factors = tuple(v + weight * w for v, w in zip(self.factors, other.factors, strict=True))
         return TuckerTangent(self.point, self.core + weight * other.core, factors)
 
     def times(self, weight: float) -> TuckerTangent:
-        """Return ``weight * self``."""
+        """Return ``weight * self``.
+
+        Parameters
+        ----------
+        weight : float
+            Factor.
+
+        Returns
+        -------
+        TuckerTangent
+            The multiple, at the same point.
+        """
         factors = tuple(weight * v for v in self.factors)
         return TuckerTangent(self.point, weight * self.core, factors)
 
     def transport(self, point: Tucker) -> TuckerTangent:
-        """Project the vector onto the tangent space at another point, in factored form."""
+        """Project the vector onto the tangent space at another point, in factored form.
+
+        Parameters
+        ----------
+        point : Tucker
+            Point to project at, with orthonormal factors.
+
+        Returns
+        -------
+        TuckerTangent
+            The projection.
+        """
         z = self.as_tucker()
         overlaps = [u.conj().T @ w for u, w in zip(point.factors, z.factors, strict=True)]
         gradients = [
@@ -99,16 +179,39 @@ class TuckerTangent:
         return self.from_products(point, multi_mode_product(z.core, overlaps), gradients)
 
     def squared_norm(self) -> float:
-        """Squared Frobenius norm, from the orthogonal parts."""
+        """Compute the squared Frobenius norm from the orthogonal parts.
+
+        Returns
+        -------
+        float
+            Squared Frobenius norm.
+        """
         parts = (v @ root for v, root in zip(self.factors, self.point.core_roots, strict=True))
         return sum(map(squared_norm, (self.core, *parts)))
 
     def shifted(self, step_size: float) -> Tucker:
-        """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``."""
+        """Return ``point + step_size * self`` as a Tucker tensor of rank ``2 r``.
+
+        Parameters
+        ----------
+        step_size : float
+            Step size.
+
+        Returns
+        -------
+        Tucker
+            Tensor of rank ``2 r``, not truncated.
+        """
         return self._wide(self.point.core + step_size * self.core, step_size)
 
     def as_tucker(self) -> Tucker:
-        """Return the tangent vector itself as a Tucker tensor of rank ``2 r``."""
+        """Return the tangent vector itself as a Tucker tensor of rank ``2 r``.
+
+        Returns
+        -------
+        Tucker
+            The same tensor, not truncated.
+        """
         return self._wide(self.core, 1.0)
 
     def _wide(self, corner: Array, weight: float) -> Tucker:
@@ -125,7 +228,18 @@ class TuckerTangent:
         return Tucker(core, tuple(np.concatenate(pair, axis=1) for pair in pairs))
 
     def retract(self, step_size: float) -> Tucker:
-        """Move along the vector and truncate back to the rank of the point, on the 2r core."""
+        """Move along the vector and truncate back to the rank of the point, on the 2r core.
+
+        Parameters
+        ----------
+        step_size : float
+            Step size.
+
+        Returns
+        -------
+        Tucker
+            Point of the rank of ``point``.
+        """
         return thosvd(self.shifted(step_size), self.point.rank)
 
 
@@ -137,6 +251,19 @@ class ModeTangent:
     singular vectors of the unfolding of X-hat along ``mode``, without conjugation of ``V``.
     ``across`` is ``C`` (``N x r``) and ``along`` is ``D`` (``n x r``) with ``U^H D = 0``. The ``N``
     columns of the unfolding are counted in C order over the other modes.
+
+    Parameters
+    ----------
+    mode : int
+        Mode of the unfolding.
+    left : ndarray
+        ``U``, of size ``n x r``, orthonormal.
+    rows : ndarray
+        ``V``, of size ``N x r``, orthonormal, not conjugated.
+    across : ndarray
+        ``C``, of size ``N x r``.
+    along : ndarray
+        ``D``, of size ``n x r``, with ``U^H D = 0``.
     """
 
     mode: int
@@ -149,21 +276,74 @@ class ModeTangent:
     def from_products(
         cls, mode: int, left: Array, rows: Array, across: Array, along: Array
     ) -> ModeTangent:
-        """Project ``G`` (equation 3.2), given ``G^T conj(U)`` and ``G conj(V)``."""
+        """Project ``G`` (equation 3.2), given ``G^T conj(U)`` and ``G conj(V)``.
+
+        Parameters
+        ----------
+        mode : int
+            Mode of the unfolding.
+        left : ndarray
+            ``U``, of size ``n x r``, orthonormal.
+        rows : ndarray
+            ``V``, of size ``N x r``, orthonormal, not conjugated.
+        across : ndarray
+            ``G^T conj(U)``.
+        along : ndarray
+            ``G conj(V)``.
+
+        Returns
+        -------
+        ModeTangent
+            The projection of ``G``.
+        """
         return cls(mode, left, rows, across, along - left @ (left.conj().T @ along))
 
     @classmethod
     def project(cls, mode: int, left: Array, rows: Array, z: Array) -> ModeTangent:
-        """Project a dense tensor, by dense products."""
+        """Project a dense tensor, by dense products.
+
+        Parameters
+        ----------
+        mode : int
+            Mode of the unfolding.
+        left : ndarray
+            ``U``, of size ``n x r``, orthonormal.
+        rows : ndarray
+            ``V``, of size ``N x r``, orthonormal, not conjugated.
+        z : ndarray
+            Dense tensor.
+
+        Returns
+        -------
+        ModeTangent
+            The projection of ``z``.
+        """
         matrix = np.moveaxis(z, mode, 0).reshape(z.shape[mode], -1)
         return cls.from_products(mode, left, rows, matrix.T @ left.conj(), matrix @ rows.conj())
 
     def squared_norm(self) -> float:
-        """Squared Frobenius norm, from the two orthogonal parts."""
+        """Compute the squared Frobenius norm from the two orthogonal parts.
+
+        Returns
+        -------
+        float
+            Squared Frobenius norm.
+        """
         return squared_norm(self.across) + squared_norm(self.along)
 
     def todense(self, shape: Sequence[int]) -> Array:
-        """Form the tensor of a given shape."""
+        """Form the tensor of a given shape.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Shape of the tensor.
+
+        Returns
+        -------
+        ndarray
+            Dense tensor.
+        """
         matrix = self.left @ self.across.T + self.along @ self.rows.T
         others = [n for k, n in enumerate(shape) if k != self.mode]
         return np.moveaxis(matrix.reshape(-1, *others), 0, self.mode)
@@ -176,6 +356,24 @@ class ModeTangent:
         The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
         ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
         leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
+
+        Parameters
+        ----------
+        step_size : float
+            Step size.
+        base : ndarray
+            Panel ``B`` of the starting point ``U B^T``.
+        threads : int, default=1
+            Number of threads; all cores by default.
+
+        Returns
+        -------
+        left : ndarray
+            Left singular vectors, of size ``n x r``.
+        values : ndarray
+            Singular values in descending order.
+        rows : ndarray
+            Right singular vectors, of size ``N x r``, not conjugated.
         """
         r, v, alpha = self.left.shape[1], self.rows, self.rows.dtype.type(step_size)
         panel, new = np.empty_like(v), np.empty_like(v)
@@ -249,6 +447,25 @@ def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:
 
     ``panel`` is orthogonal to ``basis`` up to rounding. Where it is rank-deficient the plain QR
     factor would not be orthogonal to the basis, and QR of both together is taken instead.
+
+    Parameters
+    ----------
+    basis : ndarray
+        Matrix with orthonormal columns.
+    panel : ndarray
+        Matrix with as many rows.
+
+    Returns
+    -------
+    q : ndarray
+        Matrix with orthonormal columns, orthogonal to ``basis``.
+    r : ndarray
+        Factor with ``panel = q r``.
+
+    Raises
+    ------
+    InputError
+        If basis and panel differ in their number of rows.
     """
     n, r = basis.shape
     if panel.shape[0] != n:

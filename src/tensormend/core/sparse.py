@@ -39,11 +39,16 @@ class SparsePlusTucker:
 
     Parameters
     ----------
-    fibres : where the entries are
-    values : the entries, in storage order
-    tucker : the low-rank part, brought to orthonormal form; ``None`` for none
-    threads : threads of the kernels
-    dtype : data type of sums, by default that of the entries, which may have half its bits
+    fibres : Fibres
+        Where the entries are.
+    values : ndarray
+        The entries, in storage order.
+    tucker : Tucker, optional
+        The low-rank part, brought to orthonormal form; ``None`` for none.
+    threads : int, default=1
+        Threads of the kernels.
+    dtype : dtype, optional
+        Data type of sums, by default that of the entries, which may have half its bits.
     """
 
     fibres: Fibres
@@ -173,7 +178,7 @@ class SparsePlusTucker:
         return panel
 
     def norm(self) -> float:
-        """Frobenius norm."""
+        """Compute the Frobenius norm."""
         if self.tucker is None:
             return norm(self.values)
         f = self.fibres

@@ -91,9 +91,11 @@ def leading_eigenvectors(
 
     Returns
     -------
-    basis : ``n x rank``, orthonormal, largest eigenvalue first
-    accuracy : residual of the Ritz pairs relative to the smallest eigenvalue kept, which bounds
-        the angle to the invariant subspace where a gap follows it
+    basis : ndarray
+        ``n x rank``, orthonormal, largest eigenvalue first.
+    accuracy : float
+        Residual of the Ritz pairs relative to the smallest eigenvalue kept, which bounds the angle
+        to the invariant subspace where a gap follows it.
     """
     dtype = np.dtype(dtype if init is None else init.dtype)
     rng = np.random.default_rng(0)  # fixed: the same input gives the same answer

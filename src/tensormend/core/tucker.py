@@ -42,8 +42,15 @@ class Tucker:
 
     Parameters
     ----------
-    core : array of shape ``(r_0, ..., r_{d-1})``
-    factors : one matrix ``n_k x r_k`` per mode, not necessarily orthonormal
+    core : ndarray
+        Array of shape ``(r_0, ..., r_{d-1})``.
+    factors : tuple of ndarray
+        One matrix ``n_k x r_k`` per mode, not necessarily orthonormal.
+
+    Raises
+    ------
+    InputError
+        If core and factors do not fit each other, or hold no numbers.
 
     Examples
     --------
@@ -111,16 +118,37 @@ class Tucker:
         return f"Tucker(shape={self.shape}, rank={self.rank}, dtype={self.dtype})"
 
     def astype(self, dtype: Any) -> Tucker:
-        """Convert core and factors to another data type."""
+        """Convert core and factors to another data type.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Data type of the result.
+
+        Returns
+        -------
+        Tucker
+            The tensor in that data type.
+        """
         return Tucker(self.core.astype(dtype), tuple(u.astype(dtype) for u in self.factors))
 
     # entries, slices, the whole
 
     def entries(self, indices: Any) -> Array:
-        """Values at an ``m x d`` array of indices (one index tuple counts as one row).
+        """Evaluate entries at an ``m x d`` array of indices (one index tuple counts as one row).
 
         Costs ``O(m prod(r))`` and a fixed amount of working memory; where that is more than the
         whole tensor costs, and this is small, the entries are taken from the whole.
+
+        Parameters
+        ----------
+        indices : array_like
+            Integer array of shape ``(m, d)``, one row of indices per entry.
+
+        Returns
+        -------
+        ndarray
+            One value per row of ``indices``.
         """
         indices = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
         total = math.prod(self.shape)
@@ -151,7 +179,21 @@ class Tucker:
     def block(
         self, rows: Sequence[slice | Array], memory_limit: float | None = DEFAULT_MEMORY_LIMIT
     ) -> Array:
-        """Dense values of a block, from one slice or vector of indices per mode."""
+        """Dense values of a block, from one slice or vector of indices per mode.
+
+        Parameters
+        ----------
+        rows : sequence of slice or ndarray
+            Per mode, a slice or a vector of indices.
+        memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
+            Largest size of the dense array in bytes, ``None`` for no limit; a larger one is
+            refused.
+
+        Returns
+        -------
+        ndarray
+            Dense array of the block.
+        """
         factors = [u[part] for u, part in zip(self.factors, rows, strict=True)]
         sizes = tuple(len(u) for u in factors)
         check_memory(sizes, self.dtype, memory_limit, "the slice")
@@ -171,7 +213,13 @@ class Tucker:
         return Tucker(self.core, (*self.factors[:mode], small, *self.factors[mode + 1 :]))
 
     def exact_core(self) -> tuple[Array, tuple[Array, ...]]:
-        """Return core and factors of the orthonormal form."""
+        """Return core and factors of the orthonormal form.
+
+        Returns
+        -------
+        tuple of (ndarray, tuple of ndarray)
+            Core and factors of the orthonormal form.
+        """
         x = self.orthonormal()
         return x.core, x.factors
 
@@ -183,20 +231,52 @@ class Tucker:
     # algebra in factored form
 
     def inner(self, other: Tucker) -> Any:
-        """Inner product ``sum(conj(self) * other)`` without forming either tensor."""
+        """Compute ``sum(conj(self) * other)`` without forming either tensor.
+
+        Parameters
+        ----------
+        other : Tucker
+            Tensor of the same shape.
+
+        Returns
+        -------
+        float or complex
+            ``sum(conj(self) * other)``, complex for complex tensors.
+        """
         self._check_same_shape(other)
         overlaps = [u.conj().T @ w for u, w in zip(self.factors, other.factors, strict=True)]
         return inner(self.core, multi_mode_product(other.core, overlaps))
 
     def norm(self) -> float:
-        """Frobenius norm without forming the tensor."""
+        """Compute the Frobenius norm without forming the tensor.
+
+        Returns
+        -------
+        float
+            Frobenius norm.
+        """
         return norm(self.orthonormal().core)
 
     def distance(self, other: Tucker | Array) -> float:
-        """Frobenius norm of the difference, free of cancellation.
+        """Compute the Frobenius norm of the difference, free of cancellation.
 
         Both tensors are written in one orthonormal basis per mode, so a difference far below
         ``sqrt(eps)`` of either norm still comes out right.
+
+        Parameters
+        ----------
+        other : Tucker or ndarray
+            Tensor of the same shape, in factored form or dense.
+
+        Returns
+        -------
+        float
+            ``||self - other||``.
+
+        Raises
+        ------
+        InputError
+            If the shapes differ.
         """
         if not isinstance(other, Tucker):
             other = np.asarray(other)
@@ -250,12 +330,23 @@ class Tucker:
         """Return the same tensor with orthonormal factors.
 
         A factor with more columns than rows loses the surplus, and the core with it.
+
+        Returns
+        -------
+        Tucker
+            The same tensor in orthonormal form.
         """
         bases, triangles = zip(*(tall_qr(u) for u in self.factors), strict=True)
         return Tucker(multi_mode_product(self.core, triangles), bases)
 
     def is_orthonormal(self) -> bool:
-        """Tell whether the columns of every factor are orthonormal, up to some roundings."""
+        """Tell whether the columns of every factor are orthonormal, up to some roundings.
+
+        Returns
+        -------
+        bool
+            Whether ``U_k^H U_k`` is the identity for every factor, up to rounding.
+        """
         limit = ROUNDING * float(np.finfo(self.dtype).eps)
         grams = (u.conj().T @ u for u in self.factors)
         return all(bool(np.abs(g - np.eye(len(g))).max() <= limit) for g in grams)
@@ -268,7 +359,7 @@ class Tucker:
 
     @cached_property
     def core_roots(self) -> list[Array]:
-        """``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode, which weighs tangent factors.
+        """Compute ``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode.
 
         Not from the product, which would square the condition number.
         """
@@ -276,7 +367,7 @@ class Tucker:
 
     @cached_property
     def core_inverses(self) -> list[Array]:
-        """Inverse of ``M_k(C) M_k(C)^H`` for every mode, without directions that are not there."""
+        """Invert ``M_k(C) M_k(C)^H`` for every mode, without its numerical null space."""
         inverses = []
         for left, s in self._core_vectors:
             weights = np.zeros_like(s)
@@ -286,13 +377,36 @@ class Tucker:
         return inverses
 
     def singular_values(self, mode: int) -> Array:
-        """Singular values of the unfolding along a mode, at most ``r_mode`` of them."""
+        """Compute the singular values of the unfolding along a mode, at most ``r_mode`` of them.
+
+        Parameters
+        ----------
+        mode : int
+            Mode of the unfolding.
+
+        Returns
+        -------
+        ndarray
+            Singular values in descending order.
+        """
         mode = normalize_mode(mode, self.ndim)
         core = matricize(self.orthonormal().core, mode)
         return np.linalg.svd(core, compute_uv=False)[: self.rank[mode]]
 
     def multilinear_rank(self, tol: float | None = None) -> tuple[int, ...]:
-        """Numerical multilinear rank; ``tol`` is relative to the largest singular value."""
+        """Compute the numerical multilinear rank.
+
+        Parameters
+        ----------
+        tol : float, optional
+            Tolerance relative to the largest singular value; by default ``max(shape)`` times the
+            machine epsilon.
+
+        Returns
+        -------
+        tuple of int
+            Numerical rank of every unfolding.
+        """
         ranks = []
         for k in range(self.ndim):
             s = self.singular_values(k)
@@ -301,7 +415,23 @@ class Tucker:
         return tuple(ranks)
 
     def transpose(self, modes: Sequence[int]) -> Tucker:
-        """Reorder the modes: mode ``k`` of the result is mode ``modes[k]`` of this tensor."""
+        """Reorder the modes: mode ``k`` of the result is mode ``modes[k]`` of this tensor.
+
+        Parameters
+        ----------
+        modes : sequence of int
+            Mode of this tensor for every mode of the result.
+
+        Returns
+        -------
+        Tucker
+            The tensor with its modes in that order.
+
+        Raises
+        ------
+        InputError
+            If a mode is missing or named twice.
+        """
         order = tuple(normalize_mode(k, self.ndim) for k in modes)
         if sorted(order) != list(range(self.ndim)):
             raise InputError(f"modes must name each of {self.ndim} modes once, got {tuple(modes)}")
@@ -316,12 +446,34 @@ class Tucker:
     # files
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return core and factors by name."""
+        """Return core and factors by name.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``core`` and ``factor_0``, ``factor_1``, ...
+        """
         return {"core": self.core, **{f"factor_{k}": u for k, u in enumerate(self.factors)}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Tucker:
-        """Return the tensor of which `as_arrays` was made."""
+        """Return the tensor of which `as_arrays` was made.
+
+        Parameters
+        ----------
+        arrays : mapping of str to ndarray
+            Arrays as `as_arrays` returns them.
+
+        Returns
+        -------
+        Tucker
+            The tensor.
+
+        Raises
+        ------
+        InputError
+            If an array is missing.
+        """
         try:
             core = arrays["core"]
             return cls(core, tuple(arrays[f"factor_{k}"] for k in range(core.ndim)))
@@ -331,12 +483,29 @@ class Tucker:
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write core and factors to an ``.npz`` file, atomically."""
+        """Write core and factors to an ``.npz`` file, atomically.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            File to write, atomically.
+        """
         save_arrays(path, "Tucker tensor", self.as_arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tucker:
-        """Read a tensor written by `save`."""
+        """Read a tensor written by `save`.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            File that `save` wrote.
+
+        Returns
+        -------
+        Tucker
+            The tensor.
+        """
         return cls.from_arrays(load_arrays(path, "Tucker tensor"))
 
     @property
@@ -378,6 +547,8 @@ def expand_key(key: Any, shape: Sequence[int], scattered: str) -> tuple[int | sl
 def degrees_of_freedom(shape: Sequence[int], rank: Sequence[int]) -> int:
     """Dimension of the manifold of tensors of a multilinear rank: ``prod(r) + sum(r (n - r))``.
 
+    Examples
+    --------
     >>> degrees_of_freedom((100, 100, 100), (5, 5, 5))
     1550
     """

@@ -92,14 +92,20 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
     ----------
     rank : "auto", int or sequence of int, default="auto"
         Multilinear rank, one int per mode or one for all; ``"auto"`` selects a model.
-    model, method, center, standardize, clip, validation_fraction, time_limit, threads
+    model, method, center, standardize
         As for `complete`.
     value_transform : {"log1p"} or None, default=None
         The ``transform`` of `complete`.
+    clip, validation_fraction
+        As for `complete`.
     tol, max_iter
         As for `complete`, for a given rank.
+    time_limit
+        As for `complete`.
     random_state : int, Generator, RandomState or None, default=None
         The ``rng`` of `complete`.
+    threads
+        As for `complete`.
 
     Attributes
     ----------
@@ -127,7 +133,20 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit a model to data with missing entries."""
+        """Fit a model to data with missing entries.
+
+        Parameters
+        ----------
+        X : array_like
+            Data with missing entries, of any kind that `complete` takes without further arguments.
+        y : array_like, optional
+            Not used, present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        Self
+            The estimator itself.
+        """
         self._complete(X)
         self.n_features_in_ = self.shape_[1]
         return self
@@ -137,6 +156,16 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
 
         The data must have the shape that was fitted and, where both have labels, these labels;
         which entries are observed, and their values, may differ.
+
+        Parameters
+        ----------
+        X : array_like
+            The data that was passed to `fit`.
+
+        Returns
+        -------
+        object
+            The completed data.
         """
         check_is_fitted(self)
         given, fitted = as_observations(X), self.completion_
@@ -146,7 +175,18 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         return other.fitted_values(keep_observed=True)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit a model to data with missing entries and fill them in."""
+        """Fit a model to data with missing entries and fill them in.
+
+        Parameters
+        ----------
+        X : array_like
+        y : array_like, optional
+            Measurements, one per row of the operator.
+
+        Returns
+        -------
+        object
+        """
         return self.fit(X, y).completion_.data
 
     def __sklearn_tags__(self) -> Any:
@@ -167,14 +207,20 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         Multilinear rank, one int per mode or one for all; ``"auto"`` selects a model.
     shape : sequence of int
         Shape of the tensor.
-    model, method, center, standardize, clip, validation_fraction, time_limit, threads
+    model, method, center, standardize
         As for `complete`.
     value_transform : {"log1p"} or None, default=None
         The ``transform`` of `complete`.
+    clip, validation_fraction
+        As for `complete`.
     tol, max_iter
         As for `complete`, for a given rank.
+    time_limit
+        As for `complete`.
     random_state : int, Generator, RandomState or None, default=None
         The ``rng`` of `complete`.
+    threads
+        As for `complete`.
 
     Attributes
     ----------
@@ -245,7 +291,20 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         )
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a model to the values ``y`` at the indices ``X``."""
+        """Fit a model to the values ``y`` at the indices ``X``.
+
+        Parameters
+        ----------
+        X : array_like
+            Integer array of shape ``(m, d)``, indices of the observed entries.
+        y : array_like
+            The observed values.
+
+        Returns
+        -------
+        Self
+            The estimator itself.
+        """
         if self.shape is None:
             raise InputError(
                 "TuckerRegressor needs the shape of the tensor, got None; give shape=, or take "
@@ -261,7 +320,18 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the fitted values at ``m x d`` indices, those it was fitted to among them."""
+        """Return the fitted values at ``m x d`` indices, those it was fitted to among them.
+
+        Parameters
+        ----------
+        X : array_like
+            Integer array of shape ``(m, d)``, indices of entries.
+
+        Returns
+        -------
+        ndarray
+            One value per row.
+        """
         check_is_fitted(self)
         return self.completion_.entries(X, keep_observed=False)
 

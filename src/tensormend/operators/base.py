@@ -146,12 +146,34 @@ class Operator:
         return self.forward_tucker(x)
 
     def forward_tucker(self, x: Tucker) -> Array:
-        """Measure a tensor in factored form; the factors need not be orthonormal."""
+        """Measure a tensor in factored form; the factors need not be orthonormal.
+
+        Parameters
+        ----------
+        x : Tucker
+            Tensor in factored form.
+
+        Returns
+        -------
+        ndarray
+            Measurements ``A(x)``, one per row of the operator.
+        """
         _require(self, "forward_tucker", "forward")
         return self.forward(x.todense())
 
     def adjoint(self, y: Array) -> Array:
-        """Apply the adjoint: the array ``A*(y)``, where it fits the memory limit."""
+        """Apply the adjoint: the array ``A*(y)``, where it fits the memory limit.
+
+        Parameters
+        ----------
+        y : ndarray
+            Measurements.
+
+        Returns
+        -------
+        ndarray
+            Dense tensor ``A*(y)``.
+        """
         _require(self, "adjoint", "adjoint_tensor")
         return as_implicit(self.adjoint_tensor(y)).todense(DEFAULT_MEMORY_LIMIT)
 
@@ -215,13 +237,35 @@ class Operator:
         return Gradient(0.5 * array_square(misfit), tensor_norm(back), core, parts, kept)
 
     def gauss_newton_product(self, d: TuckerTangent) -> GaussNewtonProduct:
-        """Measure a tangent vector, and apply the adjoint at its point."""
+        """Measure a tangent vector, and apply the adjoint at its point.
+
+        Parameters
+        ----------
+        d : TuckerTangent
+            Tangent vector.
+
+        Returns
+        -------
+        GaussNewtonProduct
+            ``||A(d)||^2``, and ``A*A(d)`` as core and factors at the point of ``d``.
+        """
         y = self.forward_tucker(d.as_tucker())
         core, factors = tucker_products(as_implicit(self.adjoint_tensor(y)), d.point)
         return GaussNewtonProduct(array_square(y), core, factors)
 
     def squared_norm(self, x: Tucker | TuckerTangent) -> float:
-        """Squared norm of the measurements of a tensor or of a tangent vector."""
+        """Squared norm of the measurements of a tensor or of a tangent vector.
+
+        Parameters
+        ----------
+        x : Tucker or TuckerTangent
+            Tensor or tangent vector.
+
+        Returns
+        -------
+        float
+            ``||A(x)||^2``.
+        """
         tucker = x.as_tucker() if isinstance(x, TuckerTangent) else x
         return array_square(self.forward_tucker(tucker))
 
@@ -229,12 +273,37 @@ class Operator:
         """Return the loss at ``x``, and ``x + A*(y - A(x))``.
 
         For observed entries that is ``x`` with the data in place of the observed entries.
+
+        Parameters
+        ----------
+        x : Tucker
+            Tensor in factored form.
+        y : ndarray
+            Measurements, one per row of the operator.
+
+        Returns
+        -------
+        tuple of (float, ImplicitTensor)
+            The loss at ``x``, and ``x + A*(y - A(x))``.
         """
         residual = y - self.forward_tucker(x)
         return 0.5 * array_square(residual), self.adjoint_tensor(residual, base=x)
 
     def initial_estimate(self, y: Array, rank: Sequence[int]) -> Tucker:
-        """Estimate the tensor from its measurements: ``A*(y)`` truncated, of the best length."""
+        """Estimate the tensor from its measurements: ``A*(y)`` truncated, of the best length.
+
+        Parameters
+        ----------
+        y : ndarray
+            Measurements.
+        rank : sequence of int
+            Multilinear rank, one int per mode or one for all modes.
+
+        Returns
+        -------
+        Tucker
+            Initial tensor.
+        """
         rank = as_rank(rank, self.tensor_shape)
         return self._with_best_length(thosvd(self.adjoint_tensor(y), rank))
 
@@ -276,6 +345,11 @@ class Operator:
         ----------
         subset : array_like of int or bool
             Positions of the measurements, or true where a measurement is taken.
+
+        Returns
+        -------
+        Operator
+            The operator of these measurements.
         """
         return SelectedRows(self, self._positions(subset))
 

@@ -43,6 +43,12 @@ class DenseSampling(Operator):
     dtype : dtype, default=numpy.float64
         Data type of tensor and measurements.
 
+    Raises
+    ------
+    InputError
+        If an index is out of bounds or occurs twice, or the data type is not a floating or complex
+        one.
+
     Examples
     --------
     >>> operator = DenseSampling((2, 3), [[1, 2], [0, 1]])

@@ -26,6 +26,18 @@ __all__ = ["MatrixOperator"]
 class MatrixOperator(Operator):
     """Measure a tensor by an ``m x prod(shape)`` matrix acting on its entries in C order.
 
+    Parameters
+    ----------
+    matrix : array_like
+        Matrix with one row per measurement and ``prod(tensor_shape)`` columns.
+    shape : sequence of int
+        Sizes of the modes.
+
+    Raises
+    ------
+    InputError
+        If the matrix does not have one column per entry of the tensor, or is not finite.
+
     Examples
     --------
     >>> operator = MatrixOperator.gaussian((3, 4, 5), 40, rng=0)
@@ -58,7 +70,24 @@ class MatrixOperator(Operator):
         rng: int | np.random.Generator | None = None,
         dtype: Any = np.float64,
     ) -> MatrixOperator:
-        """Independent Gaussian entries of variance 1/n_measurements: the mean of A*A is I."""
+        """Independent Gaussian entries of variance 1/n_measurements: the mean of A*A is I.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Sizes of the modes.
+        n_measurements : int
+            Number of measurements.
+        rng : int or Generator, optional
+            Generator, or seed of one.
+        dtype : dtype, default=float64
+            Data type of the result.
+
+        Returns
+        -------
+        MatrixOperator
+            Operator with independent Gaussian entries of variance ``1 / n_measurements``.
+        """
         rng, dtype = np.random.default_rng(rng), np.dtype(dtype)
         full = cls._check_size(shape, n_measurements, dtype)
         variance = n_measurements * (2 if dtype.kind == "c" else 1)
@@ -73,7 +102,24 @@ class MatrixOperator(Operator):
         rng: int | np.random.Generator | None = None,
         dtype: Any = np.float64,
     ) -> MatrixOperator:
-        """Independent signs over ``sqrt(n_measurements)``, so that the mean of A*A is I."""
+        """Draw random signs over ``sqrt(n_measurements)``: the mean of ``A*A`` is ``I``.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Sizes of the modes.
+        n_measurements : int
+            Number of measurements.
+        rng : int or Generator, optional
+            Generator, or seed of one.
+        dtype : dtype, default=float64
+            Data type of the result.
+
+        Returns
+        -------
+        MatrixOperator
+            Operator with independent entries ``+-1 / sqrt(n_measurements)``.
+        """
         full = cls._check_size(shape, n_measurements, np.dtype(dtype))
         signs = np.random.default_rng(rng).integers(0, 2, full, dtype=np.int8)
         return cls(

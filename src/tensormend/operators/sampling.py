@@ -54,6 +54,12 @@ class Sampling(Operator):
     threads : int, optional
         Threads of the kernels; all cores by default.
 
+    Raises
+    ------
+    InputError
+        If an index is out of bounds or occurs twice, or the data type is not a floating or complex
+        one.
+
     Examples
     --------
     >>> operator = Sampling((2, 3), [[1, 2], [0, 1]])
@@ -117,7 +123,25 @@ class Sampling(Operator):
 
     @classmethod
     def from_observed(cls, observed: Any, **options: Any) -> Sampling:
-        """Observe the entries where a boolean array is true, in C order."""
+        """Observe the entries where a boolean array is true, in C order.
+
+        Parameters
+        ----------
+        observed : array_like
+            Boolean array, true where an entry is observed.
+        **options
+            Keyword arguments of `Sampling`.
+
+        Returns
+        -------
+        Sampling
+            Operator that observes these entries, in C order.
+
+        Raises
+        ------
+        InputError
+            If the array is not boolean.
+        """
         observed = np.asarray(observed)
         if observed.dtype != np.bool_:
             raise InputError(
@@ -148,7 +172,19 @@ class Sampling(Operator):
         )
 
     def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its indices, for a message."""
+        """Name a mode and some of its indices, for a message.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        indices : sequence of int
+            Integer array of shape ``(m, d)``, one row of indices per entry.
+
+        Returns
+        -------
+        tuple of (str, str)
+        """
         return f"mode {mode}", f"index {', '.join(map(str, indices))}"
 
     def _stored(self, y: Array) -> Array:

@@ -53,11 +53,36 @@ class SingleModeOperator(Protocol):
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
     ) -> ModeProducts:
-        """Loss and products at the tensor whose unfolding along the mode is ``left right^T``."""
+        """Loss and products at the tensor whose unfolding along the mode is ``left right^T``.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        left : ndarray
+        right : ndarray
+        rows : ndarray
+        y : ndarray
+            Measurements, one per row of the operator.
+
+        Returns
+        -------
+        ModeProducts
+        """
         ...
 
     def mode_squared_norm(self, tangent: ModeTangent) -> float:
-        """Squared norm of the measurements of a tangent vector of a single mode."""
+        """Squared norm of the measurements of a tangent vector of a single mode.
+
+        Parameters
+        ----------
+        tangent : ModeTangent
+            Tangent vector.
+
+        Returns
+        -------
+        float
+        """
         ...
 
 

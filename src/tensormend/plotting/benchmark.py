@@ -144,6 +144,8 @@ def save_ratios(
 def _shorten(number: float) -> str:
     """Write 400000 as 400k.
 
+    Examples
+    --------
     >>> _shorten(400000), _shorten(3.2e6), _shorten(12)
     ('400k', '3.2M', '12')
     """

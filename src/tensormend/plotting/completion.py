@@ -35,10 +35,18 @@ def save_completion(
 
     Parameters
     ----------
-    original, recovered : ``rows x columns x bands``
-    observed : boolean array of that shape, true where the solver saw the entry
-    band, pixel : position of the band and the pixel (row, column) to show
-    bands : number of each band for the axis, by default counted from 0
+    original : ndarray
+        ``rows x columns x bands``.
+    observed : ndarray
+        Boolean array of that shape, true where the solver saw the entry.
+    recovered : ndarray
+        ``rows x columns x bands``.
+    band : int
+        Position of the band and the pixel (row, column) to show.
+    pixel : tuple of (int, int)
+        Position of the band and the pixel (row, column) to show.
+    bands : ndarray, optional
+        Number of each band for the axis, by default counted from 0.
     """
     if original.ndim != 3 or not original.shape == observed.shape == recovered.shape:
         raise InputError(

@@ -147,6 +147,8 @@ def plain_log(panel: Any) -> None:
 def format_power(value: float) -> str:
     """Write a tolerance in short form.
 
+    Examples
+    --------
     >>> format_power(1e-5)
     '1e-5'
     """

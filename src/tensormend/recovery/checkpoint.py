@@ -51,11 +51,20 @@ class Checkpoint:
 
     Attributes
     ----------
-    path : the file
-    every : iterations between saves, at least
-    seconds : time between saves, at least
-    extra : returns arrays to save beside the run, for what a callback gathers; `read_extra` gives
-        them back
+    path : str or PathLike
+        The file.
+    every : int, default=10
+        Iterations between saves, at least.
+    seconds : float, default=0.0
+        Time between saves, at least.
+    extra : callable, optional
+        Returns arrays to save beside the run, for what a callback gathers; `read_extra` gives them
+        back.
+
+    Raises
+    ------
+    InputError
+        If an interval is negative, or 0 iterations.
     """
 
     path: str | os.PathLike[str]

@@ -61,19 +61,69 @@ class Solver(Protocol[S]):
     name: ClassVar[str]
 
     def init(self, problem: Problem, x0: Tucker | None) -> S:
-        """Return the state at an initial point; ``None`` is the method's own."""
+        """Return the state at an initial point; ``None`` is the method's own.
+
+        Parameters
+        ----------
+        problem : Problem
+            Operator, measurements and rank of the problem to solve.
+        x0 : Tucker or None
+            Initial tensor; ``None`` for the initialization of the method itself.
+
+        Returns
+        -------
+        State
+            State at the initial tensor.
+        """
         ...
 
     def step(self, problem: Problem, state: S) -> S:
-        """Return the state after one iteration; the argument is left as it is."""
+        """Return the state after one iteration; the argument is left as it is.
+
+        Parameters
+        ----------
+        problem : Problem
+            Operator, measurements and rank of the problem to solve.
+        state : State
+            State of the solver; it is not modified.
+
+        Returns
+        -------
+        State
+            State after the iteration.
+        """
         ...
 
     def save(self, state: S) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return the arrays that determine a state.
+
+        Parameters
+        ----------
+        state : State
+            State of the solver; it is not modified.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays by name.
+        """
         ...
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> S:
-        """Return the state that `save` was given, on one machine bit for bit."""
+        """Return the state that `save` was given, on one machine bit for bit.
+
+        Parameters
+        ----------
+        problem : Problem
+            Operator, measurements and rank of the problem to solve.
+        arrays : mapping of str to ndarray
+            Arrays as `save` returned them.
+
+        Returns
+        -------
+        State
+            State of the solver.
+        """
         ...
 
 

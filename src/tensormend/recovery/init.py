@@ -22,12 +22,33 @@ def corrected_init(problem: Problem) -> Tucker:
     `Sampling.initial_estimate`. Measurements by matrices of independent entries add a multiple of
     the identity to these, which leaves the eigenvectors alone, so there, and for operators in
     general, the factors are those of the spectral initial point.
+
+    Parameters
+    ----------
+    problem : Problem
+        Operator, measurements and rank of the problem to solve.
+
+    Returns
+    -------
+    Tucker
+        Initial tensor.
     """
     return problem.operator.initial_estimate(problem.y, problem.rank)
 
 
 def spectral_init(problem: Problem) -> Tucker:
-    """Compute the paper's ``H_r(A* y)`` with T-HOSVD, for methods whose own is another."""
+    """Compute the paper's ``H_r(A* y)`` with T-HOSVD, for methods whose own is another.
+
+    Parameters
+    ----------
+    problem : Problem
+        Operator, measurements and rank of the problem to solve.
+
+    Returns
+    -------
+    Tucker
+        Initial tensor.
+    """
     return problem.initial_point(None)
 
 
@@ -35,6 +56,18 @@ def random_init(problem: Problem, rng: int | np.random.Generator | None = None) 
     """Gaussian initial point whose measurements have the norm of ``y``.
 
     Drawn from a stream of its own, so that a problem simulated from the same seed is independent.
+
+    Parameters
+    ----------
+    problem : Problem
+        Operator, measurements and rank of the problem to solve.
+    rng : int or Generator, optional
+        Generator, or seed of one.
+
+    Returns
+    -------
+    Tucker
+        Initial tensor.
     """
     rng = np.random.default_rng(rng).spawn(1)[0]
     sizes = zip(problem.shape, problem.rank, strict=True)

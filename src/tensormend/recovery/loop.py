@@ -29,7 +29,17 @@ FALLING = 0.9  # while residuals fall faster than this an iterate cannot have se
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is given: the iterate and its record in the history."""
+    """What a callback is given: the iterate and its record in the history.
+
+    Parameters
+    ----------
+    n_iter : int
+        Number of iterations done.
+    x : Tucker
+        The iterate.
+    record : IterationRecord
+        Its record.
+    """
 
     n_iter: int
     x: Tucker
@@ -148,6 +158,13 @@ def solve(
     Returns
     -------
     Result
+
+    Raises
+    ------
+    InputError
+        If ``truth_tol`` is given without ``truth``.
+    CheckpointError
+        If the checkpoint to resume belongs to another run.
 
     Notes
     -----

@@ -42,6 +42,20 @@ class Problem:
     ``dtype``, the type of the iterates and of all sums, is that of ``y`` joined with the
     operator's; the measurements have it too, unless `with_measurement_dtype` has rounded
     them. ``magnitude`` is the power of two below their largest.
+
+    Parameters
+    ----------
+    operator : Operator
+        Measurement operator ``A``.
+    y : ndarray
+        Measurements, one per row of the operator.
+    rank : tuple of int
+        Multilinear rank of the tensor sought, one int per mode.
+
+    Raises
+    ------
+    InputError
+        If the measurements are not finite, all zero, or not one per row of the operator.
     """
 
     operator: Operator
@@ -138,13 +152,30 @@ class Problem:
         return 1.0 if 1 / widest <= self.magnitude <= widest else self.magnitude
 
     def in_units(self) -> Problem:
-        """Return the problem for ``y / unit``."""
+        """Return the problem for ``y / unit``.
+
+        Returns
+        -------
+        Problem
+            An equivalent problem, or the problem itself where ``unit`` is 1.
+        """
         if self.unit == 1:
             return self
         return self._with(self.operator, self.y / self.y.dtype.type(self.unit), magnitude=1.0)
 
     def with_rank(self, rank: tuple[int, ...]) -> Problem:
-        """Return the problem for another rank."""
+        """Return the problem for another rank.
+
+        Parameters
+        ----------
+        rank : tuple of int
+            Multilinear rank of the tensor sought, one int per mode.
+
+        Returns
+        -------
+        Problem
+            The same problem for that rank.
+        """
         rank = as_rank(rank, self.shape)
         return self._with(self.operator, self.y, rank=rank, square=self._square)
 
@@ -159,6 +190,11 @@ class Problem:
         dtype : data type
             float32 or float64 for a real problem, complex64 or complex128 for a complex one, at
             most as wide as the problem's.
+
+        Returns
+        -------
+        Problem
+            The problem with its measurements rounded to another data type.
 
         Raises
         ------
@@ -186,18 +222,53 @@ class Problem:
         return self._with(*self.operator.prepare(self.y, dtype=dtype))
 
     def initial_point(self, x0: Tucker | None) -> Tucker:
-        """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``."""
+        """Bring ``x0`` to the rank, with orthonormal factors; without one, make ``H_r(A* y)``.
+
+        Parameters
+        ----------
+        x0 : Tucker or None
+            Initial tensor; ``None`` for the initialization of the method itself.
+
+        Returns
+        -------
+        Tucker
+            Tensor of the rank of the problem, with orthonormal factors.
+        """
         if x0 is None:
             return thosvd(self.operator.adjoint_tensor(self.y), self.rank)
         return x0 if x0.rank == self.rank and x0.is_orthonormal() else thosvd(x0, self.rank)
 
     def gradient(self, x: Tucker) -> TangentGradient:
-        """Evaluate an iterate with orthonormal factors, in one pass over the measurements."""
+        """Evaluate an iterate with orthonormal factors, in one pass over the measurements.
+
+        Parameters
+        ----------
+        x : Tucker
+            Tensor with orthonormal factors.
+
+        Returns
+        -------
+        TangentGradient
+            Loss, norm of the gradient, and its projection onto the tangent space.
+        """
         found = self.operator.gradient(x, self.y)
         tangent = TuckerTangent.from_products(x, found.core, found.factors)
         return TangentGradient(found.loss, found.gradient_norm, tangent)
 
     def arranged(self, modes: Sequence[int], threads: int | None = None) -> Problem:
-        """Return an equal problem with the measurements in the order of a tree over the modes."""
+        """Return an equal problem with the measurements in the order of a tree over the modes.
+
+        Parameters
+        ----------
+        modes : sequence of int
+            Modes in the order wanted, each once.
+        threads : int, optional
+            Number of threads; all cores by default.
+
+        Returns
+        -------
+        Problem
+            An equivalent problem.
+        """
         prepared = self.operator.prepare(self.y, mode_order=modes, threads=threads)
         return self._with(*prepared, square=self._square)

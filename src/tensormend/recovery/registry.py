@@ -81,7 +81,8 @@ def make_solver(name: str, **options: Any) -> Any:
 
     Returns
     -------
-    Solver
+    object
+        Solver.
 
     Raises
     ------

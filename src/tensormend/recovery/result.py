@@ -90,6 +90,11 @@ class History:
     """The records of a run, the initial point first.
 
     Every field of `IterationRecord` is an array of that name.
+
+    Parameters
+    ----------
+    records : tuple of IterationRecord, default=()
+        Records of the iterations, the initial tensor first.
     """
 
     records: tuple[IterationRecord, ...] = field(default_factory=tuple)
@@ -116,7 +121,13 @@ class History:
         raise AttributeError(name)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return all columns by name, ready for a data frame or a file."""
+        """Return all columns by name, ready for a data frame or a file.
+
+        Returns
+        -------
+        dict of str to ndarray
+            One array per column.
+        """
         return {column.name: getattr(self, column.name) for column in fields(IterationRecord)}
 
 

@@ -39,7 +39,18 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class ConstantStep:
-    """The same step in every iteration, 1 in the paper."""
+    """The same step in every iteration, 1 in the paper.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        The step size, positive.
+
+    Raises
+    ------
+    InputError
+        If the step is not a positive number.
+    """
 
     value: float = 1.0
 
@@ -70,10 +81,24 @@ class NormalizedStep:
 
 
 def exact_step(slope: float, energy: float, noise: float) -> float:
-    """Minimizer ``slope / energy`` along a direction, ``slope`` its product with the gradient.
+    """Compute the step ``slope / energy`` that minimizes the loss along a direction.
 
     Where the direction is rounding, or the operator is blind to it, the ratio means nothing and 1
     is returned.
+
+    Parameters
+    ----------
+    slope : float
+        Inner product of the direction with the negative gradient.
+    energy : float
+        ``||A(d)||^2`` of the direction.
+    noise : float
+        Norm up to which the direction is rounding.
+
+    Returns
+    -------
+    float
+        Step size.
     """
     return slope / energy if energy > 0 and slope > noise**2 else 1.0
 
@@ -109,7 +134,8 @@ def backtrack(
 
     Returns
     -------
-    The first point whose loss is allowed, or the last one tried.
+    E
+        The first point whose loss is allowed, or the last one tried.
     """
     for _ in range(max_trials):
         point = evaluate(step)
@@ -120,12 +146,41 @@ def backtrack(
 
 
 def rounding_level(gradient_norm: float, dtype: Any) -> float:
-    """Norm up to which a projection of a gradient of norm ``gradient_norm`` is rounding."""
+    """Compute the norm up to which a projection of a gradient is rounding.
+
+    Parameters
+    ----------
+    gradient_norm : float
+        Norm of the gradient before the projection.
+    dtype : dtype
+        Data type that it was computed in.
+
+    Returns
+    -------
+    float
+        Norm up to which the projection is rounding.
+    """
     return ROUNDING * float(np.finfo(dtype).eps) * gradient_norm
 
 
 def as_step(step: str | float | StepRule) -> StepRule:
-    """Make a rule of ``"constant"`` (1), ``"normalized"``, a number, or a rule."""
+    """Make a rule of ``"constant"`` (1), ``"normalized"``, a number, or a rule.
+
+    Parameters
+    ----------
+    step : str or float or StepRule
+        ``"constant"``, ``"normalized"``, a positive number, or a step rule.
+
+    Returns
+    -------
+    StepRule
+        Step rule.
+
+    Raises
+    ------
+    InputError
+        If there is no such rule.
+    """
     if isinstance(step, str):
         rules: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": NormalizedStep()}
         if step not in rules:

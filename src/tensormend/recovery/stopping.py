@@ -37,6 +37,11 @@ class StoppingCriteria:
         Maximum number of iterations, whatever they are for.
     time_limit : float, optional
         Maximum wall-clock time in seconds.
+
+    Raises
+    ------
+    InputError
+        If a tolerance or limit is negative or not a number.
     """
 
     tol: float = 1e-6
@@ -69,7 +74,20 @@ class StoppingCriteria:
     def check(
         self, records: Sequence[IterationRecord], wall_seconds: float
     ) -> tuple[Status, str] | None:
-        """Return how the run ends after these records, or ``None`` to continue."""
+        """Return how the run ends after these records, or ``None`` to continue.
+
+        Parameters
+        ----------
+        records : sequence of IterationRecord
+            Records of all iterations so far, the initial tensor first.
+        wall_seconds : float
+            Wall-clock time since the start in seconds.
+
+        Returns
+        -------
+        tuple of (Status, str) or None
+            Status and message, or ``None`` to continue.
+        """
         record, n_iter = records[-1], len(records) - 1
         after = _after(n_iter)
         if not np.isfinite(record.residual):

@@ -60,6 +60,8 @@ def shorten_path(path: Path) -> str:
 def make_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     r"""Return a table in Markdown.
 
+    Examples
+    --------
     >>> make_table(["n", "s"], [[1, "a|b"]])
     '| n | s |\n|---|---|\n| 1 | a\\|b |'
     """

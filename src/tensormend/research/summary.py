@@ -26,6 +26,8 @@ def group(records: Sequence[Record], *keys: str) -> dict[tuple[Any, ...], list[R
 def least(values: Iterable[float | None]) -> float | None:
     """Return the least of the values that were measured, if there are any.
 
+    Examples
+    --------
     >>> least([None, 3.0, 2.0]), least([])
     (2.0, None)
     """

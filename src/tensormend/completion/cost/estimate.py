@@ -30,11 +30,16 @@ class Cost:
 
     Attributes
     ----------
-    bytes : the most memory held at a time
-    stage : when that is
-    advice : what to do where there is not so much
-    work : nanoseconds of a model of the kernels; NaN where the time is not known
-    threads : threads that share the work
+    bytes : int
+        The most memory held at a time.
+    stage : str
+        When that is.
+    advice : str
+        What to do where there is not so much.
+    work : float, default=nan
+        Nanoseconds of a model of the kernels; NaN where the time is not known.
+    threads : int, default=1
+        Threads that share the work.
     """
 
     bytes: int
@@ -75,13 +80,22 @@ def fit_cost(
 
     Parameters
     ----------
-    shape, rank : of the tensor
-    size : number of known entries
-    dtype : their data type
-    method : name of the method
-    passes : passes over the entries; an iteration makes from one to some forty of them
-    threads : threads of the kernels, all cores by default
-    given : whether indices (64 bits) and values are there already; else they count
+    shape : sequence of int
+        Shape of the tensor.
+    rank : int or sequence of int
+        Rank of the tensor.
+    size : int
+        Number of known entries.
+    dtype : dtype, default=float64
+        Their data type.
+    method : str, default='auto'
+        Name of the method.
+    passes : int, default=TYPICAL_PASSES
+        Passes over the entries; an iteration makes from one to some forty of them.
+    threads : int, optional
+        Threads of the kernels, all cores by default.
+    given : bool, default=True
+        Whether indices (64 bits) and values are there already; else they count.
 
     Notes
     -----
@@ -129,6 +143,8 @@ def _advice(stage: str) -> str:
 def dense_cost(shape: Sequence[int], dtype: Any = np.float64, copies: int = 1) -> Cost:
     """Tell what a method needs that forms the whole tensor, several times over.
 
+    Examples
+    --------
     >>> dense_cost((1000, 1000, 1000), copies=3).sentence
     'About 22.4 GiB of memory, most of it in whole tensors.'
     """

@@ -53,9 +53,16 @@ class Plan:
 
     Attributes
     ----------
-    shape, rank, size : of tensor and data
-    width : bytes of a number
-    method : name of the method
+    shape : tuple of int
+        Shape of tensor and data.
+    rank : tuple of int
+        Rank of tensor and data.
+    size : int
+        Size of tensor and data.
+    width : int
+        Bytes of a number.
+    method : str, default='auto'
+        Name of the method.
     """
 
     shape: tuple[int, ...]

@@ -28,6 +28,8 @@ def generous_rank(shape: Sequence[int], size: int | None = None) -> tuple[int, .
     With entries given, at most 40 in every mode, no more numbers in the factors than entries, and
     no more in the core than that or 100 000.
 
+    Examples
+    --------
     >>> generous_rank((100, 3, 2)), generous_rank((100, 100, 100), 200_000)
     ((6, 3, 2), (40, 40, 40))
     """

@@ -84,6 +84,8 @@ class Series:
 def number(value: float) -> str:
     """Format a number.
 
+    Examples
+    --------
     >>> number(12345.6), number(0.012345), number(float("nan"))
     ('12,346', '0.0123', 'not known')
     """
@@ -95,6 +97,8 @@ def number(value: float) -> str:
 def percent(fraction: float) -> str:
     """Format a fraction as a percentage.
 
+    Examples
+    --------
     >>> percent(0.2), percent(1.23456e-5)
     ('20%', '0.00123%')
     """

@@ -53,9 +53,12 @@ class Mode:
 
     Attributes
     ----------
-    name : what it is called
-    size : number of indices
-    labels : one per index: strings, numbers or ``datetime64``; ``None`` where they have none
+    name : str
+        What it is called.
+    size : int
+        Number of indices.
+    labels : ndarray, optional
+        One per index: strings, numbers or ``datetime64``; ``None`` where they have none.
 
     Examples
     --------
@@ -171,6 +174,8 @@ def read_modes(known: Observations) -> tuple[Mode, ...]:
 def nice_ticks(low: float, high: float, count: int = N_TICKS) -> list[Tick]:
     """Choose round numbers between two, about as many as asked for.
 
+    Examples
+    --------
     >>> nice_ticks(0, 0.9, 4)
     [(0.0, '0'), (0.5, '0.5')]
     """
@@ -192,6 +197,8 @@ def shorten(text: str, letters: int) -> str:
 def _squeeze(text: str) -> str:
     """Cut a text in the middle, so that what its end counts is left.
 
+    Examples
+    --------
     >>> _squeeze("detector number 12")
     'detec…ber 12'
     """
@@ -251,6 +258,8 @@ def _date_ticks(labels: Array, count: int) -> list[Tick]:
 def _show_date(day: Any, unit: str, *, several_days: bool) -> str:
     """Write a date as precisely as its unit.
 
+    Examples
+    --------
     >>> _show_date(np.datetime64("2020-01-15T06"), "h", several_days=True)
     '15 Jan 06:00'
     """

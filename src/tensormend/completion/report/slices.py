@@ -33,11 +33,16 @@ class View:
 
     Attributes
     ----------
-    shown : modes that are seen at once: row, column and perhaps colour, or the mode of a curve
-    others : modes that have a slider
-    steps : per mode of the tensor, the step between indices that are kept
-    values : over ``others`` and then ``shown``, magnitudes of complex numbers
-    observed : whether each is observed
+    shown : tuple of int
+        Modes that are seen at once: row, column and perhaps colour, or the mode of a curve.
+    others : tuple of int
+        Modes that have a slider.
+    steps : tuple of int
+        Per mode of the tensor, the step between indices that are kept.
+    values : ndarray
+        Over ``others`` and then ``shown``, magnitudes of complex numbers.
+    observed : ndarray
+        Whether each is observed.
     """
 
     shown: tuple[int, ...]
@@ -153,6 +158,8 @@ def _choose_steps(
 ) -> tuple[int, ...]:
     """Choose steps between indices so that few enough are left.
 
+    Examples
+    --------
     >>> _choose_steps((300, 300, 300), (0, 1), (192, 192, 500), 800_000)
     (2, 2, 9)
     """

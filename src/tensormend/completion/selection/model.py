@@ -33,16 +33,26 @@ class Choice:
 
     Attributes
     ----------
-    trial : the model
-    trials : all that were tried, in order
-    x : the fit of that model or one near it, to start from
-    held : positions of the held-out entries, over all folds
-    predicted : what fits that had not seen them said, in the units of the data
-    groups : entries that were held out as one fibre share a number
-    folds : number of the fold of each
-    pattern : how entries are missing
-    notes : what there is to say
-    is_cut_short : whether the search ended before its time
+    trial : Trial
+        The model.
+    trials : tuple of Trial
+        All that were tried, in order.
+    x : Tucker
+        The fit of that model or one near it, to start from.
+    held : ndarray
+        Positions of the held-out entries, over all folds.
+    predicted : ndarray
+        What fits that had not seen them said, in the units of the data.
+    groups : ndarray
+        Entries that were held out as one fibre share a number.
+    folds : ndarray
+        Number of the fold of each.
+    pattern : Pattern
+        How entries are missing.
+    notes : tuple of str
+        What there is to say.
+    is_cut_short : bool
+        Whether the search ended before its time.
     """
 
     trial: Trial
@@ -95,14 +105,22 @@ def choose_model(
 
     Parameters
     ----------
-    entries : what is known
-    preprocessing : what is done to the values; its centring is compared too where it is "auto"
-    model : ``"shrinkage"`` or ``"tucker"`` to try only one kind of model
-    validation_fraction : fraction of the entries to hold out
-    time_limit : the search ends by then with the best model so far
-    watch : is told of every iteration and trial, and may end the search
-    journal : remembers what was done
-    mode_names : what the modes are called in descriptions
+    entries : Observations
+        What is known.
+    preprocessing : Preprocessing, optional
+        What is done to the values; its centring is compared too where it is "auto".
+    model : {'auto', 'shrinkage', 'tucker'}, default='auto'
+        ``"shrinkage"`` or ``"tucker"`` to try only one kind of model.
+    validation_fraction : float, default=0.1
+        Fraction of the entries to hold out.
+    time_limit : float, default=inf
+        The search ends by then with the best model so far.
+    watch : Watch, optional
+        Is told of every iteration and trial, and may end the search.
+    journal : Journal, optional
+        Remembers what was done.
+    mode_names : tuple of str, default=()
+        What the modes are called in descriptions.
     """
     if len(entries) < 2:
         raise InputError(

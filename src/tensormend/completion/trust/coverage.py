@@ -22,12 +22,18 @@ class ModeCoverage:
 
     Attributes
     ----------
-    counts : observed entries of every slice
-    fraction : the same as a fraction of the slice
-    unseen : slices without any
-    fibre_of : for every entry, the number of its fibre among those observed, in C order
-    n_unseen_fibres : fibres along the mode without any entry
-    unseen_fibres : the first of them, a row each, -1 in place of the mode itself
+    counts : ndarray
+        Observed entries of every slice.
+    fraction : ndarray
+        The same as a fraction of the slice.
+    unseen : ndarray
+        Slices without any.
+    fibre_of : ndarray
+        For every entry, the number of its fibre among those observed, in C order.
+    n_unseen_fibres : int
+        Fibres along the mode without any entry.
+    unseen_fibres : ndarray
+        The first of them, a row each, -1 in place of the mode itself.
     """
 
     counts: Array
@@ -45,6 +51,8 @@ Coverage = tuple[ModeCoverage, ...]
 def measure_coverage(indices: Array, shape: tuple[int, ...]) -> Coverage:
     """Measure what entries at ``m x d`` indices cover, in time and memory of the entries.
 
+    Examples
+    --------
     >>> rows, columns = measure_coverage(np.array([[0, 0], [0, 2], [3, 2]]), (4, 3))
     >>> rows.unseen, columns.fraction
     (array([1, 2]), array([0.25, 0.  , 0.5 ]))

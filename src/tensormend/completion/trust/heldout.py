@@ -25,14 +25,24 @@ class HeldOut:
 
     Attributes
     ----------
-    shape, indices : where all entries are
-    unit : a power of two, by which values, predictions and residuals have been divided, so that
-        their squares neither overflow nor vanish
-    values, residuals : of all entries
-    held, predicted : positions of the held-out entries, and what was predicted for them
-    groups : number of the group of every held-out entry; ``None`` if all are independent
-    folds : number of its fold: the fit that predicted it used all entries but those of the fold;
-        ``None`` if it used these too
+    shape : tuple of int
+        Where all entries are.
+    indices : ndarray
+        Where all entries are.
+    unit : float
+        A power of two, by which values, predictions and residuals have been divided, so that their
+        squares neither overflow nor vanish.
+    values : ndarray
+        Values of all entries.
+    residuals : ndarray
+        Residuals of all entries.
+    held, predicted : ndarray
+        Positions of the held-out entries, and what was predicted for them.
+    groups : ndarray or None
+        Number of the group of every held-out entry; ``None`` if all are independent.
+    folds : ndarray or None
+        Number of its fold: the fit that predicted it used all entries but those of the fold;
+        ``None`` if it used these too.
     """
 
     shape: tuple[int, ...]
@@ -162,6 +172,8 @@ def mean_with_error(numbers: Array, groups: Array | None) -> tuple[float, float]
     The error is that of the sums over groups, so it is right however the numbers within a group
     are correlated, and NaN where there is one group only.
 
+    Examples
+    --------
     >>> mean_with_error(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
     (2.0, 1.0)
     """

@@ -58,7 +58,7 @@ def _descend(tree: Tree, core: Array, factors: Sequence[Array]) -> tuple[list[Ar
 
 
 def _by_fibre(tree: Tree, y: Array, n: int) -> Any:
-    """Entries as a matrix with one row per fibre."""
+    """Return the entries as a matrix with one row per fibre."""
     import scipy.sparse  # here, because it takes longer to import than the rest of the package
 
     starts = tree.starts[-1]
@@ -78,7 +78,7 @@ def tucker_values(
     factors: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
-    """Values of a Tucker tensor at the entries of the tree."""
+    """Return the values of a Tucker tensor at the entries of the tree."""
     _, blocks = _descend(tree, core, factors)
     return _evaluate(tree, factors[-1], blocks[-1])
 
@@ -308,7 +308,10 @@ def mode_values(
     rights: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
-    """Entries of the matrix ``left @ hstack(rights).T``; fibre ``f`` is column ``columns[f]``."""
+    """Return the entries of the matrix ``left @ hstack(rights).T``.
+
+    Fibre ``f`` is column ``columns[f]``.
+    """
     return _evaluate(tree, left, np.hstack(rights)[columns])
 
 
@@ -400,7 +403,7 @@ def format_entries(
     values: Array,
     threads: int = 1,  # noqa: ARG001
 ) -> bytes:
-    """Entries as lines of text, coordinates counted from 1.
+    """Return the entries as lines of text, coordinates counted from 1.
 
     ``indices`` are int64, ``values`` int64, float32 or float64.
     """

@@ -18,8 +18,10 @@ class IndianPines:
 
     Attributes
     ----------
-    cube : ``64 x 64 x 65`` floats: row, column, spectral band
-    bands : which of the 200 bands of the corrected scene were kept, from 0
+    cube : ndarray
+        ``64 x 64 x 65`` floats: row, column, spectral band.
+    bands : ndarray
+        Which of the 200 bands of the corrected scene were kept, from 0.
     """
 
     cube: Array
@@ -33,6 +35,11 @@ def load_indian_pines() -> IndianPines:
     Image Data Set: June 12, 1992 Indian Pine Test Site 3, Purdue University Research Repository,
     doi:10.4231/R7RX991C, cropped from the copy in TensorLy 0.10.0. Licence: Attribution 3.0
     Unported (CC BY 3.0). ``README.md`` beside this file says what was cropped, and why.
+
+    Returns
+    -------
+    IndianPines
+        The image and its bands.
 
     Examples
     --------

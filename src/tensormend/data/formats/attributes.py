@@ -36,6 +36,8 @@ CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 def find_fills(values: Array, attributes: Mapping[str, Any]) -> Array | None:
     """Return which values are not fill values; ``None`` if no attribute names one.
 
+    Examples
+    --------
     >>> find_fills(np.array([1, -9]), {"_FillValue": -9})
     array([ True, False])
     """
@@ -55,6 +57,8 @@ def find_fills(values: Array, attributes: Mapping[str, Any]) -> Array | None:
 def encode_labels(labels: Array) -> tuple[Array, dict[str, str]]:
     """Return labels as numbers or strings, dates as numbers with units.
 
+    Examples
+    --------
     >>> encode_labels(np.array(["1970-01-03"], dtype="M8[D]"))[1]["units"]
     'days since 1970-01-01'
     """
@@ -72,6 +76,8 @@ def encode_labels(labels: Array) -> tuple[Array, dict[str, str]]:
 def decode_labels(labels: Array, attributes: Mapping[str, Any]) -> Array:
     """Turn whole numbers with units such as ``days since 1970-01-01`` into dates.
 
+    Examples
+    --------
     >>> str(decode_labels(np.array([2]), {"units": "days since 1999-12-30"})[0])
     '2000-01-01'
     """
@@ -94,6 +100,8 @@ def decode_labels(labels: Array, attributes: Mapping[str, Any]) -> Array:
 def plain(attributes: Mapping[str, Any], *, leave_out: Sequence[str] = ()) -> dict[str, Any]:
     """Return attributes as strings, numbers and arrays of these; what is none becomes a string.
 
+    Examples
+    --------
     >>> plain({"units": b"K", "range": (0, 2), "observed": "m"}, leave_out=["observed"])
     {'units': 'K', 'range': array([0, 2])}
     """
@@ -123,6 +131,8 @@ def _plain(part: Any) -> Any:
 def unique_names(names: Sequence[str], *, taken: Sequence[str] = ()) -> tuple[str, ...]:
     """Return names that differ, and that no path inside a file would cut in two.
 
+    Examples
+    --------
     >>> unique_names(["x", "x", "km/h"])
     ('x', 'x_1', 'km_h')
     """

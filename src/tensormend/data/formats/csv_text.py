@@ -49,11 +49,18 @@ class Layout:
 
     Attributes
     ----------
-    columns : their names, from the first line
-    delimiter : between two fields
-    decimal : point or comma
-    n_header : lines of the header
-    modes, value : the columns to take
+    columns : tuple of str
+        Their names, from the first line.
+    delimiter : str
+        Between two fields.
+    decimal : str
+        Point or comma.
+    n_header : int
+        Lines of the header.
+    modes : tuple of str, default=()
+        Columns of a DataFrame that hold the labels of each mode; by default all but the last.
+    value : str, default=''
+        The columns to take.
     """
 
     columns: tuple[str, ...]
@@ -175,6 +182,8 @@ def find_fault(path: Path, layout: Layout) -> FileError | None:
 def quote(texts: Iterable[str], delimiter: str) -> list[str]:
     """Put quotes around fields that need them, as RFC 4180 does.
 
+    Examples
+    --------
     >>> quote(["Oslo", "x,y"], ",")
     ['Oslo', '"x,y"']
     """

@@ -25,6 +25,8 @@ def open_bytes(path: Path) -> BinaryIO:
 def find_repeat(indices: Array, shape: Sequence[int]) -> tuple[int, int] | None:
     """Find two rows of ``m x d`` indices that name the same entry.
 
+    Examples
+    --------
     >>> find_repeat(np.array([[0, 1], [1, 0], [0, 1]]), (2, 2))
     (0, 2)
     """

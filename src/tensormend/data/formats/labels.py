@@ -26,6 +26,8 @@ def read_labels(texts: Sequence[str]) -> tuple[Array, Array]:
 
     Returns the sorted labels and, for each text, the index of its label.
 
+    Examples
+    --------
     >>> labels, places = read_labels(["10", "9", "-1"])
     >>> labels.tolist(), places.tolist()
     ([-1, 9, 10], [2, 1, 0])
@@ -50,6 +52,8 @@ def _convert(texts: Sequence[str]) -> Array:
 def format_labels(labels: Array) -> list[str]:
     """Write labels as text: dates with the parts that any of them needs, numbers in few digits.
 
+    Examples
+    --------
     >>> format_labels(np.array(["2024-01-31"], dtype="datetime64[ns]"))
     ['2024-01-31']
     >>> format_labels(np.array([0.1], dtype=np.float32))

@@ -48,10 +48,14 @@ class Variable:
 
     Attributes
     ----------
-    name : what MATLAB calls it
-    kind : its class; ``"logical"`` is one here
-    shape : sizes of its modes
-    read : returns its values, as an array or, of a sparse matrix, as ``(row, column, value)``
+    name : str
+        What MATLAB calls it.
+    kind : str
+        Its class; ``"logical"`` is one here.
+    shape : tuple of int
+        Sizes of its modes.
+    read : callable
+        Returns its values, as an array or, of a sparse matrix, as ``(row, column, value)``.
     """
 
     name: str

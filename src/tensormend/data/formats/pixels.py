@@ -25,6 +25,8 @@ def is_colour(data: TensorData) -> bool:
 def name_modes(order: int, *, frames: bool) -> tuple[tuple[str, ...], tuple[Array | None, ...]]:
     """Names and labels of the modes of a picture, with a mode of frames or without.
 
+    Examples
+    --------
     >>> name_modes(3, frames=True)[0]
     ('frame', 'row', 'column')
     """
@@ -47,8 +49,10 @@ class Pixels:
 
     Attributes
     ----------
-    values : frame x row x column, and perhaps three colours
-    known : frame x row x column, ``None`` if every pixel is known
+    values : ndarray
+        Frame x row x column, and perhaps three colours.
+    known : ndarray or None
+        Frame x row x column, ``None`` if every pixel is known.
     """
 
     values: Array

@@ -31,9 +31,12 @@ class Column:
 
     Attributes
     ----------
-    labels : in their order
-    places : per row, the index of its label; -1 where it has none
-    texts : the labels as they were written, or ``None``
+    labels : ndarray
+        In their order.
+    places : ndarray
+        Per row, the index of its label; -1 where it has none.
+    texts : tuple of str, optional
+        The labels as they were written, or ``None``.
     """
 
     labels: Array
@@ -44,6 +47,8 @@ class Column:
 def keep_used(labels: Array, places: Array) -> Column:
     """Drop labels that no row has; -1 marks a row without a label.
 
+    Examples
+    --------
     >>> keep_used(np.array(["a", "b", "c"]), np.array([2, 0, -1])).places
     array([ 1,  0, -1])
     """

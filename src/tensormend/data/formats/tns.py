@@ -44,10 +44,14 @@ class Header:
 
     Attributes
     ----------
-    order : number of modes
-    sizes : of the modes, where the file tells them
-    n_lines : lines that are no entries, with the blanks and comments between them
-    style : ``"order"``, ``"sizes"``, ``"comment"`` or ``"none"``
+    order : int
+        Number of modes.
+    sizes : tuple of int or None
+        Sizes of the modes, where the file tells them.
+    n_lines : int
+        Lines that are no entries, with the blanks and comments between them.
+    style : str
+        ``"order"``, ``"sizes"``, ``"comment"`` or ``"none"``.
     """
 
     order: int

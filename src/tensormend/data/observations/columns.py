@@ -26,6 +26,8 @@ def choose_columns(
 
     ``word`` is what the option that names the column of values is called.
 
+    Examples
+    --------
     >>> choose_columns(["city", "day", "load"], None, None)
     (('city', 'day'), 'load')
     """
@@ -75,10 +77,14 @@ def warn_wide(
 
     Parameters
     ----------
-    names : of the columns of labels
-    indices : per row, the places of its labels
-    labels : per column, an array or index of them
-    word : what the option that names the column of values is called
+    names : sequence of hashable
+        Names of the columns of labels.
+    indices : ndarray
+        Per row, the places of its labels.
+    labels : sequence of object
+        Per column, an array or index of them.
+    word : str, default='value_column'
+        What the option that names the column of values is called.
     """
     sizes = [len(part) for part in labels]
     for k in range(1, len(names)):

@@ -157,7 +157,19 @@ class TensorData:
         return numbers if self.observed is None else numbers & self.observed
 
     def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
-        """Form the whole array, NaN at missing entries; integers stay so if none is missing."""
+        """Form the whole array, NaN at missing entries; integers stay so if none is missing.
+
+        Parameters
+        ----------
+        memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
+            Largest size of the dense array in bytes, ``None`` for no limit; a larger one is
+            refused.
+
+        Returns
+        -------
+        ndarray
+            Array with NaN where entries are missing.
+        """
         if self.indices is None and self.observed is None:
             return self.values
         dtype = self.values.dtype
@@ -173,7 +185,15 @@ class TensorData:
         return whole
 
     def entries(self) -> tuple[Array, Array]:
-        """Return the indices and values of the observed entries."""
+        """Return the indices and values of the observed entries.
+
+        Returns
+        -------
+        indices : ndarray
+            Integer array of shape ``(m, d)``.
+        values : ndarray
+            The observed values.
+        """
         observed = self._find_observed()
         if observed is None:
             observed = np.ones(self.values.shape, dtype=bool)
@@ -184,6 +204,21 @@ class TensorData:
         """Return the same with more entries missing, those where a boolean array is true.
 
         The array has the shape of the values: with indices, one truth value for each.
+
+        Parameters
+        ----------
+        missing : ndarray
+            Boolean array of the shape of the values, true where an entry is to be missing.
+
+        Returns
+        -------
+        TensorData
+            The same with more entries missing, those where a boolean array is true.
+
+        Raises
+        ------
+        InputError
+            If the mask is not a boolean array of the shape of the values.
         """
         if missing.shape != self.values.shape:
             raise InputError(

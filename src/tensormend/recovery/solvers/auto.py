@@ -106,7 +106,8 @@ class Auto:
 
     Parameters
     ----------
-    newton, gradients : the two methods, `RGN` and `RCG`
+    newton, gradients : Solver
+        The two methods, `RGN` and `RCG`.
     """
 
     name: ClassVar[str] = "auto"
@@ -115,13 +116,33 @@ class Auto:
     gradients: Solver[Any]
 
     def with_target(self, target: float) -> Auto:
-        """Return the solver whose methods know the relative residual to reach."""
+        """Return the solver whose methods know the relative residual to reach.
+
+        Parameters
+        ----------
+        target : float
+
+        Returns
+        -------
+        Auto
+            The solver whose methods know the relative residual to reach.
+        """
         parts = (self.newton, self.gradients)
         newton, gradients = (p.with_target(target) if isinstance(p, Targeted) else p for p in parts)
         return Auto(newton, gradients)
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return the larger of the costs of both methods, in the widest space."""
+        """Return the larger of the costs of both methods, in the widest space.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        IterationCost
+            The larger of the costs of both methods, in the widest space.
+        """
         wide = sizes.rank
         if 1 <= _samples(sizes) <= FEW_SAMPLES:
             wide = _wider(sizes, max(EXTRA_RANKS))

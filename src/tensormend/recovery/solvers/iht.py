@@ -58,6 +58,11 @@ class TIHT:
 
     ``H_r`` is the T-HOSVD. The constant step gives CIHT, the normalized step gives NIHT. For
     sampled entries the sum is kept as sparse plus low-rank and never formed.
+
+    Parameters
+    ----------
+    step_rule : StepRule, default=NormalizedStep()
+        Rule for the step size.
     """
 
     name: ClassVar[str] = "tiht"
@@ -67,7 +72,17 @@ class TIHT:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: residual and step, and the entries along every mode."""
+        """Return what an iteration holds: residual and step, and the entries along every mode.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        IterationCost
+            What an iteration holds.
+        """
         return IterationCost(sizes.rank, n_residuals=2, needs_every_mode=True)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
@@ -93,6 +108,13 @@ class SeMPIHT:
     """Hard thresholding with sequentially optimal modal projections: ST-HOSVD for ``H_r``.
 
     ``mode_order`` is the processing order of the modes, by ascending rank by default.
+
+    Parameters
+    ----------
+    step_rule : StepRule, default=NormalizedStep()
+        Rule for the step size.
+    mode_order : tuple of int, optional
+        Processing order of the modes in ST-HOSVD; by default ascending rank.
     """
 
     name: ClassVar[str] = "sempiht"
@@ -103,11 +125,31 @@ class SeMPIHT:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def modes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return the processing order of the modes."""
+        """Return the processing order of the modes.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        tuple of int
+            Processing order of the modes.
+        """
         return as_order(self.mode_order, sizes.rank)
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: residual and step, and the panels of ST-HOSVD."""
+        """Return what an iteration holds: residual and step, and the panels of ST-HOSVD.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        IterationCost
+            What an iteration holds.
+        """
         return IterationCost(sizes.rank, n_residuals=2, n_panels=4)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:

@@ -36,6 +36,11 @@ class RGD:
     ``P`` projects onto the tangent space of the Tucker manifold, ``d + 1`` orthogonal parts of
     multilinear rank at most ``2 r`` together, so ``H_r`` (T-HOSVD) works on a core of size ``2r``.
     One pass over the measurements yields the loss and all parts.
+
+    Parameters
+    ----------
+    step_rule : StepRule, default=NormalizedStep()
+        Rule for the step size.
     """
 
     name: ClassVar[str] = "rgd"

@@ -52,6 +52,22 @@ class RGN:
     ``max_far`` of them while the relative residual is above 0.1: far away the tangent space says
     little about the tensor. Where the iterate is to reach the relative residual ``target``, the
     last solve goes no further than that.
+
+    Parameters
+    ----------
+    forcing : float, default=0.1
+        Fraction of its initial norm to which the inner iterations reduce the gradient.
+    max_inner : int, default=40
+        Largest number of inner iterations.
+    max_far : int, default=10
+        Largest number of inner iterations while the relative residual is above 0.1.
+    target : float, default=0.0
+        Relative residual beyond which the last inner solve does not go.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
     """
 
     name: ClassVar[str] = "rgn"
@@ -70,7 +86,18 @@ class RGN:
             raise InputError(f"target must be 0 or more, got {self.target}")
 
     def with_target(self, target: float) -> RGN:
-        """Return the solver for another target."""
+        """Return the solver for another target.
+
+        Parameters
+        ----------
+        target : float
+            Relative residual beyond which the last inner solve does not go.
+
+        Returns
+        -------
+        RGN
+            The solver for another target.
+        """
         return replace(self, target=target)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:

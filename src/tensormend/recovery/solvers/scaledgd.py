@@ -40,6 +40,11 @@ class ScaledGD:
     not depend on how the tensor is factored. The normalized step is the exact minimizer of the
     linearized loss; a constant step ``a`` on bare samples of ratio ``p`` is the step ``a p`` of
     the literature, which scales measurements by ``1/p``.
+
+    Parameters
+    ----------
+    step_rule : StepRule, default=NormalizedStep()
+        Rule for the step size.
     """
 
     name: ClassVar[str] = "scaledgd"

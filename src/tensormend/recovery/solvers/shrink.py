@@ -77,6 +77,11 @@ class Shrink:
         How far ahead of the iterate directions are taken; unstable from 1 on.
     mode_weights : tuple of float, optional
         Factors on ``tau``, one per mode; all 1 by default.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
     """
 
     name: ClassVar[str] = "shrink"
@@ -101,7 +106,18 @@ class Shrink:
                 raise InputError(f"{name} must be {least} or more, got {getattr(self, name)!r}")
 
     def strength_at(self, n_steps: int) -> float:
-        """Return the strength in force in a step, counted from 0."""
+        """Return the strength in force in a step, counted from 0.
+
+        Parameters
+        ----------
+        n_steps : int
+            Iteration, counted from 0.
+
+        Returns
+        -------
+        float
+            Strength ``tau / ||x||`` of that iteration.
+        """
         return max(
             self.strength,
             self.initial_strength * self.decay ** (n_steps // self.iterations_per_strength),
@@ -191,6 +207,19 @@ class Shrink:
         Then ``y -> A(x)`` is linear, and its trace is estimated by its answer to random signs
         (Hutchinson), found by conjugate gradients. That the directions follow the data too is not
         counted, so this is a lower bound.
+
+        Parameters
+        ----------
+        problem : Problem
+            Operator, measurements and rank of the problem to solve.
+        x : Tucker
+        rng : Generator
+            Generator, or seed of one.
+        n_steps : int, default=6
+
+        Returns
+        -------
+        float
         """
         x = x * (1 / problem.unit)
         problem = problem.in_units()

@@ -80,6 +80,11 @@ class SMQRGD:
     mode_order : tuple of int, optional
         Processing order of the modes in ST-HOSVD, the tangent mode first; by default the others
         follow by ascending rank.
+
+    Raises
+    ------
+    InputError
+        If ``tangent_mode`` is neither a mode nor ``"auto"``.
     """
 
     name: ClassVar[str] = "sm-qrgd"
@@ -96,7 +101,22 @@ class SMQRGD:
             raise InputError(f"tangent_mode must be a mode or 'auto', got {self.tangent_mode!r}")
 
     def modes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return the processing order, the lead mode first."""
+        """Return the processing order, the lead mode first.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        tuple of int
+            Processing order of the modes, the tangent mode first.
+
+        Raises
+        ------
+        InputError
+            If ``mode_order`` does not begin with the tangent mode.
+        """
         lead = self.tangent_mode
         if lead != "auto":
             lead = normalize_mode(lead, len(sizes.shape))
@@ -113,7 +133,17 @@ class SMQRGD:
         return (lead, *(k for k in as_order(None, sizes.rank) if k != lead))
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: the row panels of iterate, gradient and retraction."""
+        """Return what an iteration holds: the row panels of iterate, gradient and retraction.
+
+        Parameters
+        ----------
+        sizes : Sizes
+
+        Returns
+        -------
+        IterationCost
+            What an iteration holds.
+        """
         return IterationCost(sizes.rank, n_panels=8)
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:

@@ -28,13 +28,22 @@ class Case:
 
     Attributes
     ----------
-    name : what tables and records call it
-    n, order : the shape is ``n`` in each of ``order`` modes
-    rank : the same in every mode
-    ratio : fraction of the entries seen
-    condition : condition number of mode 1, or ``None`` for a Gaussian core
-    accuracy : true relative error that a run must reach to be timed
-    seed : of the tensor; the entries have the next
+    name : str
+        What tables and records call it.
+    n : int
+        The shape is ``n`` in each of ``order`` modes.
+    rank : int
+        The same in every mode.
+    ratio : float
+        Fraction of the entries seen.
+    order : int, default=3
+        The shape is ``n`` in each of ``order`` modes.
+    condition : float, optional
+        Condition number of mode 1, or ``None`` for a Gaussian core.
+    accuracy : float, default=ACCURACY
+        True relative error that a run must reach to be timed.
+    seed : int, default=0
+        Seed of the tensor; the entries have the next.
     """
 
     name: str

@@ -346,6 +346,8 @@ def run_pyttb(timed: TimedRun) -> None:
 def cp_rank(rank: Sequence[int]) -> int:
     """Return a CP rank with room for every tensor of that shape, a quarter above the generic one.
 
+    Examples
+    --------
     >>> cp_rank((5, 5, 5))
     13
     """

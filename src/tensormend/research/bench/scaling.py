@@ -98,6 +98,8 @@ def _measure_point(
 def fit_exponent(xs: Sequence[float], seconds: Sequence[float]) -> float:
     """Return the least-squares slope of log seconds over log x.
 
+    Examples
+    --------
     >>> round(fit_exponent([1, 2, 4], [3, 12, 48]), 6)
     2.0
     """

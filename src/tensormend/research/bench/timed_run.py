@@ -105,11 +105,16 @@ class Contestant:
 
     Attributes
     ----------
-    name : what tables and records call it
-    family : ``"ours"``, ``"dense"`` (the paper's methods in NumPy) or ``"peer"``
-    run : recovers the tensor of a `TimedRun`
-    about : settings in a sentence, for the tables
-    modules : what must be installed to run it, with the names of the packages
+    name : str
+        What tables and records call it.
+    family : str
+        ``"ours"``, ``"dense"`` (the paper's methods in NumPy) or ``"peer"``.
+    run : callable
+        Recovers the tensor of a `TimedRun`.
+    about : str, default=''
+        Settings in a sentence, for the tables.
+    modules : tuple of tuple of (str, str), default=()
+        What must be installed to run it, with the names of the packages.
     """
 
     name: str

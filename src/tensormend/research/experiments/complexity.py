@@ -66,6 +66,8 @@ _active: ContextVar[Tally] = ContextVar("_active")
 def counting() -> Iterator[Tally]:
     """Tally what is done with counting arrays inside the block.
 
+    Examples
+    --------
     >>> a = np.ones((2, 3)).view(CountingArray)
     >>> with counting() as tally:
     ...     b = a @ np.ones((3, 4)) + 1
@@ -254,6 +256,8 @@ def _algorithm(name: str) -> Algorithm:
 def count(algorithm: str, n: int, d: int, rank: int) -> tuple[Tally, Tally]:
     """Run one thresholding and one step size on an ``n x ... x n`` tensor, and tally both.
 
+    Examples
+    --------
     >>> threshold, step_size = count("SM-QRGD", 10, 3, 2)
     >>> step_size.products == 4 * 10**3 * 2
     True

@@ -96,6 +96,8 @@ def tiht(
 ) -> Iterator[Iterate]:
     """Run TIHT: CIHT with the constant step, NIHT with the normalized one.
 
+    Examples
+    --------
     >>> from itertools import islice
     >>> data = np.ones((4, 5, 6))
     >>> iterates = list(islice(tiht(data, data > 0, 1), 3))

@@ -99,6 +99,8 @@ def gaussian_triangle(size: int, n: int, rng: np.random.Generator) -> Array:
 
     ``R^T R`` is distributed as the product of the matrix with its transpose.
 
+    Examples
+    --------
     >>> gaussian_triangle(10**8, 3, np.random.default_rng(0)).round(3).diagonal().tolist()
     [1.0, 1.0, 1.0]
     """

@@ -154,6 +154,8 @@ def sweep(
 ) -> float:
     """Return the value with the least error, going on beyond an end as long as that pays.
 
+    Examples
+    --------
     >>> sweep(lambda x: abs(x - 4), (1, 2), above=(3, 4, 5, 6))
     4
     """

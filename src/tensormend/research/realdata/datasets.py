@@ -31,15 +31,24 @@ class Dataset:
 
     Attributes
     ----------
-    name : short name, as on the command line
-    title : what it is
-    values : the tensor, NaN where it is unknown; unknown entries are never scored
-    modes : what each mode is
-    fibre_mode : mode along which whole fibres are lost
-    fibre : what such a loss is in life
-    kind : ``"image"`` (has a PSNR), ``"traffic"`` (has a MAPE) or ``"field"``
-    made : how the tensor was made from the source
-    source, licence : where it comes from, and on what terms
+    name : str
+        Short name, as on the command line.
+    title : str
+        What it is.
+    values : ndarray
+        The tensor, NaN where it is unknown; unknown entries are never scored.
+    modes : tuple of str
+        What each mode is.
+    fibre_mode : int
+        Mode along which whole fibres are lost.
+    fibre : str
+        What such a loss is in life.
+    kind : str
+        ``"image"`` (has a PSNR), ``"traffic"`` (has a MAPE) or ``"field"``.
+    made : str
+        How the tensor was made from the source.
+    source, licence : str
+        Where it comes from, and on what terms.
     """
 
     name: str
@@ -69,9 +78,11 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Dataset:
 
     Parameters
     ----------
-    name : one of `NAMES`
-    folder : where the traffic data are; by default the environment variable ``TENSORMEND_DATA``,
-        or the current folder
+    name : str
+        One of `NAMES`.
+    folder : str or PathLike, optional
+        Where the traffic data are; by default the environment variable ``TENSORMEND_DATA``, or the
+        current folder.
 
     Examples
     --------

@@ -54,7 +54,9 @@ def drop(
 
     Returns
     -------
-    data, scored : ndarray
+    data : ndarray
+        The tensor, and the boolean array of the entries to score.
+    scored : ndarray
         The tensor, and the boolean array of the entries to score.
     """
     lost = _draw(dataset.values.shape, pattern, fraction, dataset.fibre_mode, rng)

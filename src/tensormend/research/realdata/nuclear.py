@@ -40,10 +40,12 @@ def halrtc(
 
     Parameters
     ----------
-    threshold : of singular values in the first iteration, relative to the norm of the known
-        entries; it sets the penalty ``rho`` of the paper to ``1 / (d threshold norm)``
-    tol : stop when the change of the mean of the copies, and its distance to the known entries,
-        are below this, relative to the norm of the tensor
+    threshold : float, default=0.1
+        Threshold of singular values in the first iteration, relative to the norm of the known
+        entries; it sets the penalty ``rho`` of the paper to ``1 / (d threshold norm)``.
+    tol : float, default=0.0001
+        Stop when the change of the mean of the copies, and its distance to the known entries, are
+        below this, relative to the norm of the tensor.
     """
     return _complete(data, [0] * data.ndim, threshold, tol, max_iter)
 
@@ -60,8 +62,12 @@ def lrtc_tnn(
 
     Parameters
     ----------
-    theta : fraction of the singular values, the largest, that the norm leaves out
-    threshold, tol : as in `halrtc`
+    theta : float, default=0.1
+        Fraction of the singular values, the largest, that the norm leaves out.
+    threshold : float, default=0.1
+        As in `halrtc`.
+    tol : float, default=0.0001
+        Relative residual ``||A(x) - y|| / ||y||`` to reach.
     """
     short = [min(n, data.size // n) for n in data.shape]
     return _complete(data, [math.ceil(theta * n) for n in short], threshold, tol, max_iter)

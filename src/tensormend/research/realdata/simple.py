@@ -21,6 +21,8 @@ Predict = Callable[[Array, int], tuple[Array, Array]]
 def fibre_mean(data: Array) -> Array:
     """Fill missing entries with the mean of the known entries of the fibre.
 
+    Examples
+    --------
     >>> fibre_mean(np.array([[1.0, np.nan, 3.0], [4.0, 4.0, 4.0]]))
     array([[1., 2., 3.],
            [4., 4., 4.]])
@@ -31,6 +33,8 @@ def fibre_mean(data: Array) -> Array:
 def linear_interpolation(data: Array) -> Array:
     """Interpolate linearly between the nearest known entries, constant beyond the ends.
 
+    Examples
+    --------
     >>> linear_interpolation(np.array([[1.0, np.nan, 3.0, np.nan], [7.0, 7.5, 8.0, 8.5]]))
     array([[1. , 2. , 3. , 3. ],
            [7. , 7.5, 8. , 8.5]])
