@@ -1,4 +1,4 @@
-"""The methods, one file each; classes are imported on demand from the table of methods."""
+"""The solver classes, imported on demand by the table of methods in `recovery.registry`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ _METHODS = {method.class_name: method for method in METHODS.values()}
 
 __all__ = sorted(_METHODS)
 
-if not TYPE_CHECKING:  # type checkers know the names, and would accept any with this
+if not TYPE_CHECKING:  # with it, type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _METHODS:

@@ -1,4 +1,4 @@
-"""Iterative hard thresholding: TIHT (CIHT and NIHT) with T-HOSVD, SeMPIHT with ST-HOSVD."""
+"""Iterative hard thresholding: TIHT with T-HOSVD, SeMPIHT with ST-HOSVD."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["TIHT", "SeMPIHT", "ThresholdingState"]
 
 @dataclass(frozen=True, eq=False)
 class ThresholdingState:
-    """An iterate, its residual ``y - A(x)``, and the core of ``F(A* residual)``."""
+    """An iterate, its residual ``y - A(x)``, and the core of ``F(A*(y - A(x)))``."""
 
     x: Tucker
     loss: float
@@ -42,7 +42,7 @@ def _evaluate(problem: Problem, x: Tucker, step_size: float) -> ThresholdingStat
 def _shift(
     problem: Problem, state: ThresholdingState, rule: StepRule
 ) -> tuple[float, ImplicitTensor]:
-    """Take the gradient step of equation 2.1, with the step size of equation 2.3."""
+    """Take the gradient step of equation 2.1 of the paper, with the step size of equation 2.3."""
     direction = Tucker(state.direction, state.x.factors)
     alpha = rule(
         lambda: squared_norm(state.direction),
@@ -54,15 +54,39 @@ def _shift(
 
 @dataclass(frozen=True)
 class TIHT:
-    """Tensor iterative hard thresholding: ``x <- H_r(x + a A*(y - A(x)))``.
-
-    ``H_r`` is the T-HOSVD. The constant step gives CIHT, the normalized step gives NIHT. For
-    sampled entries the sum is kept as sparse plus low-rank and never formed.
+    """Tensor iterative hard thresholding with T-HOSVD.
 
     Parameters
     ----------
-    step_rule : StepRule, default=NormalizedStep()
-        Rule for the step size.
+    step_rule : StepRule, str or float, default=NormalizedStep()
+        Rule for the step size, or what `tensormend.steps.as_step` makes one of. The constant step
+        gives CIHT, the normalized step NIHT.
+
+    Notes
+    -----
+    With the negative gradient ``G = A*(y - A(x))``, the step size ``a`` and the truncation ``H_r``
+    (T-HOSVD) to multilinear rank ``r``, an iteration is::
+
+        x <- H_r(x + a G)
+
+    The normalized step is ``a = ||F(G)||^2 / ||A(F(G))||^2``, where ``F`` projects every mode onto
+    the column space of the factor of ``x``. For sampled entries ``x + a G`` is kept as the sum of a
+    sparse and a low-rank tensor.
+
+    References
+    ----------
+    H. Rauhut, R. Schneider, Z. Stojanac (2017), "Low Rank Tensor Recovery via Iterative Hard
+    Thresholding", Linear Algebra and its Applications 523.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.TIHT()
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "tiht"
@@ -72,21 +96,22 @@ class TIHT:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: residual and step, and the entries along every mode.
+        """Return what an iteration keeps in memory.
 
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
         IterationCost
-            What an iteration holds.
+            Residual and step, with the entries stored along every mode.
         """
         return IterationCost(sizes.rank, n_residuals=2, needs_every_mode=True)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
-        """Start at ``x0`` or at ``H_r(A* y)``."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``."""
         return _evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: ThresholdingState) -> ThresholdingState:
@@ -95,26 +120,45 @@ class TIHT:
         return _evaluate(problem, thosvd(z, problem.rank, init=state.x.factors), alpha)
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return iterate and step size, which determine a state."""
         return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ThresholdingState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         return _evaluate(problem, *load_point(arrays))
 
 
 @dataclass(frozen=True)
 class SeMPIHT:
-    """Hard thresholding with sequentially optimal modal projections: ST-HOSVD for ``H_r``.
-
-    ``mode_order`` is the processing order of the modes, by ascending rank by default.
+    """Iterative hard thresholding with sequentially optimal modal projections.
 
     Parameters
     ----------
-    step_rule : StepRule, default=NormalizedStep()
-        Rule for the step size.
+    step_rule : StepRule, str or float, default=NormalizedStep()
+        Rule for the step size, or what `tensormend.steps.as_step` makes one of.
     mode_order : tuple of int, optional
         Processing order of the modes in ST-HOSVD; by default ascending rank.
+
+    Notes
+    -----
+    An iteration is that of `TIHT`, ``x <- H_r(x + a A*(y - A(x)))``, where ``H_r`` is the ST-HOSVD:
+    each mode is truncated after the modes before it.
+
+    References
+    ----------
+    J. H. de M. Goulart, G. Favier (2017), "Low-Rank Tensor Recovery Using Sequentially Optimal
+    Modal Projections in Iterative Hard Thresholding (SeMPIHT)", SIAM Journal on Scientific
+    Computing 39.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.SeMPIHT(mode_order=(2, 0, 1))
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "sempiht"
@@ -130,6 +174,7 @@ class SeMPIHT:
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
@@ -139,21 +184,22 @@ class SeMPIHT:
         return as_order(self.mode_order, sizes.rank)
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: residual and step, and the panels of ST-HOSVD.
+        """Return what an iteration keeps in memory.
 
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
         IterationCost
-            What an iteration holds.
+            Residual and step, and the panels of ST-HOSVD.
         """
         return IterationCost(sizes.rank, n_residuals=2, n_panels=4)
 
     def init(self, problem: Problem, x0: Tucker | None) -> ThresholdingState:
-        """Start at ``x0`` or at the ST-HOSVD of ``A* y``."""
+        """Evaluate the ST-HOSVD of ``x0``, by default of ``A* y``."""
         z = problem.operator.adjoint_tensor(problem.y) if x0 is None else x0
         return _evaluate(problem, sthosvd(z, problem.rank, mode_order=self.mode_order), np.nan)
 
@@ -164,9 +210,9 @@ class SeMPIHT:
         return _evaluate(problem, x, alpha)
 
     def save(self, state: ThresholdingState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return iterate and step size, which determine a state."""
         return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ThresholdingState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         return _evaluate(problem, *load_point(arrays))

@@ -1,4 +1,4 @@
-"""Riemannian gradient descent with the steps of Barzilai and Borwein."""
+"""Riemannian gradient descent with Barzilai-Borwein steps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tensormend.recovery.steps import backtrack, exact_step, rounding_level
 
 __all__ = ["RBB", "RBBState"]
 
-MAX_TRIALS = 7
-CUT = 4.0
-MEMORY = 10  # losses of which the largest is the limit: such steps need room to rise
+MAX_TRIALS = 7  # step sizes of a line search
+CUT = 4.0  # what a step that is too long is divided by
+MEMORY = 10  # number of recent losses whose maximum the new loss must not exceed
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,27 +36,52 @@ class RBBState:
 
 @dataclass(frozen=True)
 class RBB:
-    """Gradient descent on the Tucker manifold whose step is read off the last change.
+    """Riemannian gradient descent with Barzilai-Borwein steps.
 
-    With ``s`` the last step and ``z`` the fall of the gradient along it, both carried to the new
-    tangent space, the next step is ``<s, s> / <s, z>``. It needs no measurement of the direction,
-    so an iteration is one pass; the loss may rise, but not above the largest of the last ten,
-    else the step is cut. The first step is exact.
+    Notes
+    -----
+    An iteration is that of `RGD`, ``x <- H_r(x + a P(G))`` with ``G = A*(y - A(x))``. Let ``s`` be
+    the step ``a P(G)`` just taken and ``z`` the decrease of ``P(G)`` along it, both projected onto
+    the tangent space at the new iterate. The next step size is::
+
+        a <- <s, s> / <s, z>
+
+    It needs no ``A(P(G))``, so an iteration takes one pass over the measurements. The loss may
+    rise: where it would exceed the largest of the last ten losses, the step is divided by 4, at
+    most six times. The first step minimizes the loss along ``P(G)``.
+
+    References
+    ----------
+    J. Barzilai, J. M. Borwein (1988), "Two-Point Step Size Gradient Methods", IMA Journal of
+    Numerical Analysis 8.
+
+    B. Iannazzo, M. Porcelli (2018), "The Riemannian Barzilai-Borwein Method with Nonmonotone Line
+    Search and the Matrix Geometric Mean Computation", IMA Journal of Numerical Analysis 38.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.RBB()
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "rbb"
 
     def init(self, problem: Problem, x0: Tucker | None) -> RBBState:
-        """Start at ``x0`` or at ``H_r(A* y)``."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``."""
         x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
         energy = problem.operator.squared_norm(tangent)
-        noise = rounding_level(gradient_norm, problem.dtype)
-        step = exact_step(tangent.squared_norm(), energy, noise)
+        rounding = rounding_level(gradient_norm, problem.dtype)
+        step = exact_step(tangent.squared_norm(), energy, rounding)
         return RBBState(x, loss, np.nan, tangent, step, (loss,))
 
     def step(self, problem: Problem, state: RBBState) -> RBBState:
-        """Move along the gradient, retract, and read the next step off the change."""
+        """Move along the gradient, retract, and compute the next step size."""
 
         def evaluate(alpha: float) -> RBBState:
             x = state.tangent.retract(alpha)
@@ -67,8 +92,8 @@ class RBB:
             evaluate, state.next_step, max(state.losses), max_trials=MAX_TRIALS, factor=CUT
         )
         moved = state.tangent.transport(new.x)
-        fall = moved.plus(new.tangent, -1.0)
-        curvature = moved.inner(fall)
+        decrease = moved.plus(new.tangent, -1.0)
+        curvature = moved.inner(decrease)
         if not curvature > 0:
             return new
         return replace(new, next_step=new.step_size * moved.squared_norm() / curvature)
@@ -82,7 +107,7 @@ class RBB:
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RBBState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         x, step_size = load_point(arrays)
         loss, _, tangent = problem.gradient(x)
         next_step = float(arrays["next_step"])

@@ -17,8 +17,8 @@ from tensormend.recovery.steps import backtrack, exact_step, rounding_level
 
 __all__ = ["RCG", "RCGState"]
 
-MAX_TRIALS = 7
-ENOUGH_DESCENT = 0.1  # cosine between direction and gradient below which the direction restarts
+MAX_TRIALS = 7  # step sizes of a line search
+ENOUGH_DESCENT = 0.1  # cosine of direction and gradient up to which the gradient is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,29 +37,58 @@ class RCGState:
 class RCG:
     """Riemannian conjugate gradients with exact line search on the tangent space.
 
-    Along the direction ``d`` the step ``<P(G), d> / ||A(d)||^2`` minimizes the loss on the tangent
-    space. The new direction is ``P(G) + b T(d)``, ``T`` the projection onto the new tangent space
-    and ``b`` the rule of Hestenes and Stiefel, not below 0. Where the direction is nearly
-    orthogonal to the gradient it restarts; where the retraction raised the loss the step is
-    halved, and at last the gradient itself is tried.
+    Notes
+    -----
+    With the negative gradient ``G = A*(y - A(x))``, its projection ``P(G)`` onto the tangent space
+    at ``x``, the direction ``d`` and the truncation ``H_r`` (T-HOSVD), an iteration is::
+
+        a = <P(G), d> / ||A(d)||^2
+        x <- H_r(x + a d)
+        d <- P(G) + b T(d)
+
+    where ``a`` minimizes the loss along ``d`` in the tangent space, ``T`` projects onto the tangent
+    space at the new iterate, and with ``z = P(G) - T(P_old(G_old))`` the formula of Hestenes and
+    Stiefel gives ``b = max(0, -<z, P(G)> / <z, T(d)>)``.
+
+    Where the cosine of the angle between ``d`` and ``P(G)`` is at most 0.1, ``d`` is set to
+    ``P(G)``. A step that increases the loss is halved, at most six times; if the loss still
+    increases, ``P(G)`` is tried as direction, and the better point is taken.
+
+    References
+    ----------
+    D. Kressner, M. Steinlechner, B. Vandereycken (2014), "Low-Rank Tensor Completion by Riemannian
+    Optimization", BIT Numerical Mathematics 54.
+
+    M. R. Hestenes, E. Stiefel (1952), "Methods of Conjugate Gradients for Solving Linear Systems",
+    Journal of Research of the National Bureau of Standards 49.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.RCG()
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "rcg"
 
     def init(self, problem: Problem, x0: Tucker | None) -> RCGState:
-        """Start at ``x0`` or at ``H_r(A* y)``, along the gradient."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``; the first direction is the gradient."""
         x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
         return RCGState(x, loss, np.nan, tangent, tangent, gradient_norm)
 
     def step(self, problem: Problem, state: RCGState) -> RCGState:
-        """Move to the minimum along the direction, retract, and turn the direction."""
-        new, turned = _search(problem, state, state.direction), True
+        """Move to the minimum along the direction, retract, and update the direction."""
+        new, is_conjugate = _search(problem, state, state.direction), True
         if new.loss > state.loss and state.direction is not state.tangent:
             plain = _search(problem, state, state.tangent)
             if not plain.loss >= new.loss:
-                new, turned = plain, False
-        direction = _turn(state, new.x, new.tangent) if turned else new.tangent
+                new, is_conjugate = plain, False
+        direction = _conjugate(state, new.x, new.tangent) if is_conjugate else new.tangent
         return replace(new, direction=direction)
 
     def save(self, state: RCGState) -> dict[str, Array]:
@@ -68,7 +97,7 @@ class RCG:
         return {"direction_core": state.direction.core, **direction, **save_point(state)}
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RCGState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         x, step_size = load_point(arrays)
         loss, gradient_norm, tangent = problem.gradient(x)
         factors = tuple(arrays[f"direction_{k}"] for k in range(x.ndim))
@@ -77,10 +106,10 @@ class RCG:
 
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
-    """Take the exact step on the tangent space, halved while the retraction raises the loss."""
+    """Take the exact step on the tangent space, halved while it increases the loss."""
     energy = problem.operator.squared_norm(direction)
-    noise = rounding_level(state.gradient_norm, problem.dtype)
-    alpha = exact_step(state.tangent.inner(direction), energy, noise)
+    rounding = rounding_level(state.gradient_norm, problem.dtype)
+    alpha = exact_step(state.tangent.inner(direction), energy, rounding)
 
     def evaluate(alpha: float) -> RCGState:
         x = direction.retract(alpha)
@@ -90,7 +119,7 @@ def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGS
     return backtrack(evaluate, alpha, state.loss, max_trials=MAX_TRIALS, factor=2.0)
 
 
-def _turn(state: RCGState, x: Tucker, tangent: TuckerTangent) -> TuckerTangent:
+def _conjugate(state: RCGState, x: Tucker, tangent: TuckerTangent) -> TuckerTangent:
     """Conjugate the new gradient to the old direction."""
     old, moved = state.tangent.transport(x), state.direction.transport(x)
     change = tangent.plus(old, -1.0)

@@ -31,16 +31,39 @@ class RGDState:
 
 @dataclass(frozen=True)
 class RGD:
-    """Riemannian gradient descent: ``x <- H_r(x + a P(A*(y - A(x))))``.
-
-    ``P`` projects onto the tangent space of the Tucker manifold, ``d + 1`` orthogonal parts of
-    multilinear rank at most ``2 r`` together, so ``H_r`` (T-HOSVD) works on a core of size ``2r``.
-    One pass over the measurements yields the loss and all parts.
+    """Riemannian gradient descent on the tensors of fixed multilinear rank.
 
     Parameters
     ----------
-    step_rule : StepRule, default=NormalizedStep()
-        Rule for the step size.
+    step_rule : StepRule, str or float, default=NormalizedStep()
+        Rule for the step size, or what `tensormend.steps.as_step` makes one of.
+
+    Notes
+    -----
+    With the negative gradient ``G = A*(y - A(x))``, the projection ``P`` onto the tangent space of
+    the Tucker manifold at ``x``, the step size ``a`` and the truncation ``H_r`` (T-HOSVD) to
+    multilinear rank ``r``, an iteration is::
+
+        x <- H_r(x + a P(G))
+
+    The normalized step is ``a = ||P(G)||^2 / ||A(P(G))||^2``. ``x + a P(G)`` has multilinear rank
+    at most ``2r``, so ``H_r`` is computed from a core of that size. Loss and ``P(G)`` take one pass
+    over the measurements.
+
+    References
+    ----------
+    J.-F. Cai, L. Miao, Y. Wang, Y. Xian (2020), "Provable Near-Optimal Low-Multilinear-Rank Tensor
+    Recovery", arXiv:2007.08904.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.RGD()
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "rgd"
@@ -54,7 +77,7 @@ class RGD:
         return RGDState(x, loss, step_size, tangent, gradient_norm)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGDState:
-        """Start at ``x0`` or at ``H_r(A* y)``."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``."""
         return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: RGDState) -> RGDState:
@@ -67,9 +90,9 @@ class RGD:
         return self._evaluate(problem, state.tangent.retract(alpha), alpha)
 
     def save(self, state: RGDState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return iterate and step size, which determine a state."""
         return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RGDState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         return self._evaluate(problem, *load_point(arrays))

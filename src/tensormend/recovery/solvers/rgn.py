@@ -20,10 +20,10 @@ from tensormend.recovery.steps import backtrack, rounding_level
 
 __all__ = ["RGN", "RGNState"]
 
-MAX_TRIALS = 6
-FAR = 0.1  # relative residual
-NEAR = 0.8  # fraction of the target that a linear solve aims at, to hit it after retraction
-RESOLVED = 2.0**12  # roundings of a squared norm down to which subtractions from it can be trusted
+MAX_TRIALS = 6  # step sizes of a line search
+FAR = 0.1  # relative residual above which `max_far` applies
+NEAR = 0.8  # fraction of the target for the linear solve, since the retraction adds to the residual
+RESOLVED = 2.0**12  # below so many eps of its first value the updated misfit is rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,37 +37,60 @@ class RGNState:
 
     @cached_property
     def tangent(self) -> TuckerTangent:
-        """The projected gradient, which the last iterate of a run needs not."""
+        """The projected gradient; not computed for the last iterate of a run."""
         return TuckerTangent.from_products(self.x, self.gradient.core, self.gradient.factors)
 
 
 @dataclass(frozen=True)
 class RGN:
-    """Riemannian Gauss-Newton: minimize the loss over the whole tangent space, then retract.
-
-    The least-squares problem ``min ||A(d) - residual||`` over tangent vectors ``d`` is solved by
-    conjugate gradients that only apply ``A*A``, until the gradient has fallen to
-    the fraction ``forcing`` (or the relative residual of the iterate where that is smaller, so that
-    convergence is superlinear where the data fit exactly) or ``max_inner`` iterations are done,
-    ``max_far`` of them while the relative residual is above 0.1: far away the tangent space says
-    little about the tensor. Where the iterate is to reach the relative residual ``target``, the
-    last solve goes no further than that.
+    """Riemannian Gauss-Newton method with inner conjugate gradients.
 
     Parameters
     ----------
     forcing : float, default=0.1
-        Fraction of its initial norm to which the inner iterations reduce the gradient.
+        The inner iterations end when the norm of the gradient of the linear problem has fallen by
+        this factor, or by the relative residual of the iterate where that is smaller.
     max_inner : int, default=40
-        Largest number of inner iterations.
+        Maximum number of inner iterations.
     max_far : int, default=10
-        Largest number of inner iterations while the relative residual is above 0.1.
+        Maximum number of inner iterations while the relative residual is above 0.1, where the
+        linear model is a poor approximation.
     target : float, default=0.0
-        Relative residual beyond which the last inner solve does not go.
+        Relative residual that the run is to reach. The inner iterations end once the linear model
+        predicts it; 0 means as small as possible. `recover` sets it to ``tol``.
 
     Raises
     ------
     InputError
-        If a setting is out of its range.
+        If ``forcing`` is not between 0 and 1, a number of iterations is below 1, or ``target`` is
+        negative.
+
+    Notes
+    -----
+    With the tangent space ``T`` at ``x`` and the truncation ``H_r`` (T-HOSVD), an iteration is::
+
+        d = argmin over d in T of ||A(d) - (y - A(x))||
+        x <- H_r(x + a d)
+
+    The linear least-squares problem is solved by conjugate gradients, which apply ``A*A`` once per
+    inner iteration. ``a`` is 1, halved while the loss increases, at most five times. Since the
+    accuracy of the inner solution follows the residual, convergence is superlinear where the data
+    can be fitted exactly.
+
+    References
+    ----------
+    Y. Luo, A. R. Zhang (2023), "Low-Rank Tensor Estimation via Riemannian Gauss-Newton: Statistical
+    Optimality and Second-Order Convergence", Journal of Machine Learning Research 24(381).
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.RGN(forcing=0.05)
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "rgn"
@@ -91,21 +114,21 @@ class RGN:
         Parameters
         ----------
         target : float
-            Relative residual beyond which the last inner solve does not go.
+            Relative residual that the run is to reach.
 
         Returns
         -------
         RGN
-            The solver for another target.
+            A copy of the solver with this target.
         """
         return replace(self, target=target)
 
     def init(self, problem: Problem, x0: Tucker | None) -> RGNState:
-        """Start at ``x0`` or at ``H_r(A* y)``."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``."""
         return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: RGNState) -> RGNState:
-        """Solve on the tangent space, retract, and halve the step where the loss rose."""
+        """Solve on the tangent space, retract, and halve the step while the loss increases."""
         direction = self._solve(problem, state)
         return backtrack(
             lambda alpha: self._evaluate(problem, direction.retract(alpha), alpha),
@@ -122,7 +145,7 @@ class RGN:
         residual = direction = state.tangent
         square = first = residual.squared_norm()
         target = min(self.forcing, relative) ** 2 * first
-        misfit = 2 * state.loss  # of the linear model, which every iteration lowers
+        misfit = 2 * state.loss  # squared residual norm of the linear model
         goal = (NEAR * self.target * problem.y_norm) ** 2
         resolved = RESOLVED * float(np.finfo(x.dtype).eps) * misfit
         goal = goal if resolved < goal < misfit else -np.inf
@@ -150,9 +173,9 @@ class RGN:
         return RGNState(x, gradient.loss, step_size, gradient)
 
     def save(self, state: RGNState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return iterate and step size, which determine a state."""
         return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> RGNState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         return self._evaluate(problem, *load_point(arrays))

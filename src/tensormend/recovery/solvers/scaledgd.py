@@ -33,18 +33,41 @@ class ScaledGDState:
 
 @dataclass(frozen=True)
 class ScaledGD:
-    """Scaled gradient descent (Tong et al.): preconditioned descent on core and factors.
-
-    ``U_k <- U_k + a M_k(G ×_{j≠k} U_j^H) M_k(C)^H (M_k(C) M_k(C)^H)^{-1}`` and
-    ``C <- C + a G ×_j U_j^H`` for orthonormal factors, which are restored by QR: the iterates do
-    not depend on how the tensor is factored. The normalized step is the exact minimizer of the
-    linearized loss; a constant step ``a`` on bare samples of ratio ``p`` is the step ``a p`` of
-    the literature, which scales measurements by ``1/p``.
+    """Scaled gradient descent: preconditioned gradient descent on core and factors.
 
     Parameters
     ----------
-    step_rule : StepRule, default=NormalizedStep()
-        Rule for the step size.
+    step_rule : StepRule, str or float, default=NormalizedStep()
+        Rule for the step size, or what `tensormend.steps.as_step` makes one of.
+
+    Notes
+    -----
+    With the negative gradient ``G = A*(y - A(x))``, core ``C`` and orthonormal factors ``U_k`` of
+    ``x``, the step size ``a`` and the unfolding ``M_k`` along mode ``k``, an iteration is::
+
+        U_k <- U_k + a M_k(G ×_{j≠k} U_j^H) M_k(C)^H (M_k(C) M_k(C)^H)^{-1}
+        C   <- C + a G ×_j U_j^H
+
+    after which QR decompositions make the factors orthonormal again. The iterates do not depend on
+    how the tensor is factored. The normalized step minimizes the linearized loss. The literature
+    divides sampled entries by the sampling ratio ``p``; its constant step ``a p`` is the step ``a``
+    here.
+
+    References
+    ----------
+    T. Tong, C. Ma, A. Prater-Bennette, E. Tripp, Y. Chi (2022), "Scaling and Scalability: Provable
+    Nonconvex Low-Rank Tensor Estimation from Incomplete Measurements", Journal of Machine Learning
+    Research 23(163).
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.ScaledGD()
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver, max_iter=2000)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "scaledgd"
@@ -54,7 +77,7 @@ class ScaledGD:
         object.__setattr__(self, "step_rule", as_step(self.step_rule))
 
     def init(self, problem: Problem, x0: Tucker | None) -> ScaledGDState:
-        """Start at ``x0`` or at ``H_r(A* y)``."""
+        """Evaluate ``x0``, by default ``H_r(A* y)``."""
         return self._evaluate(problem, problem.initial_point(x0), np.nan)
 
     def step(self, problem: Problem, state: ScaledGDState) -> ScaledGDState:
@@ -83,9 +106,9 @@ class ScaledGD:
         )
 
     def save(self, state: ScaledGDState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return iterate and step size, which determine a state."""
         return save_point(state)
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ScaledGDState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         return self._evaluate(problem, *load_point(arrays))

@@ -30,10 +30,10 @@ from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, roundin
 __all__ = ["SMQRGD", "SMQRGDState", "choose_tangent_mode"]
 
 
-def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], size: int) -> int:
-    """Choose the lead mode of least cost per iteration.
+def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], n_measurements: int) -> int:
+    """Choose the tangent mode of least cost per iteration.
 
-    With ``N`` the product of the other sizes, the pass over the measurements costs ``3 m r``
+    With ``N`` the product of the other sizes, the pass over ``m`` measurements costs ``3 m r``
     multiply-adds, the ``N x 2r`` panels about ``12 N r^2``, and the truncation of the other modes
     about ``4 N r sum(other ranks)``.
     """
@@ -41,9 +41,9 @@ def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], size: int) ->
     def cost(k: int) -> float:
         columns = float(np.prod([n for j, n in enumerate(shape) if j != k], dtype=float))
         r = rank[k]
-        return 3 * size * r + 12 * columns * r**2 + 4 * columns * r * (sum(rank) - r)
+        return 3 * n_measurements * r + 12 * columns * r**2 + 4 * columns * r * (sum(rank) - r)
 
-    # of equals the last: entries in C order are stored along it already
+    # the last of equal modes, along which entries in C order are already stored
     return min(reversed(range(len(shape))), key=cost)
 
 
@@ -51,8 +51,8 @@ def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], size: int) ->
 class SMQRGDState:
     """The iterate X, the row space of X-hat, and the projected gradient.
 
-    The left singular vectors of the lead unfolding of X-hat are the lead factor of ``x``; its
-    right ones are ``tangent.rows``. ``base`` is ``B`` in ``M(X) = U B^T``.
+    Of the unfolding of X-hat along the tangent mode, the left singular vectors are the factor of
+    ``x`` in that mode, the right ones ``tangent.rows``. ``base`` is ``B`` in ``M(X) = U B^T``.
     """
 
     x: Tucker
@@ -65,18 +65,15 @@ class SMQRGDState:
 
 @dataclass(frozen=True)
 class SMQRGD:
-    """SM-QRGD: ``W = P(X + a A*(y - A(X)))``, then ``X = ST-HOSVD(W)``, ``X-hat = H_lead(W)``.
-
-    ``P`` projects onto the tangent space of the matrices of rank ``r_lead`` at the lead unfolding
-    of X-hat, which contains X (Lemma 3.1), so ``W = X + a P(G)``. The truncated SVD of ``W`` along
-    the lead mode comes from a ``2r x 2r`` matrix.
+    """Single-mode quasi Riemannian gradient descent.
 
     Parameters
     ----------
-    step_rule : StepRule, default=NormalizedStep()
-        Rule for the step size.
+    step_rule : StepRule, str or float, default=NormalizedStep()
+        Rule for the step size, or what `tensormend.steps.as_step` makes one of.
     tangent_mode : int or "auto", default="auto"
-        Mode of the tangent space, the first one in the paper; ``"auto"`` chooses by cost.
+        Mode whose unfolding defines the tangent space, the first one in the paper; ``"auto"``
+        chooses the one of least cost per iteration.
     mode_order : tuple of int, optional
         Processing order of the modes in ST-HOSVD, the tangent mode first; by default the others
         follow by ascending rank.
@@ -85,6 +82,36 @@ class SMQRGD:
     ------
     InputError
         If ``tangent_mode`` is neither a mode nor ``"auto"``.
+
+    Notes
+    -----
+    Let ``k`` be the tangent mode, ``H_k`` the truncation of the unfolding along ``k`` to rank
+    ``r_k``, and ``P`` the projection onto the tangent space, at the unfolding of ``X-hat``, of the
+    matrices of rank ``r_k``. With ``G = A*(y - A(X))`` and the step size ``a`` an iteration is::
+
+        W     = P(X + a G)
+        X     <- ST-HOSVD(W)
+        X-hat <- H_k(W)
+
+    The tangent space contains ``X`` (Lemma 3.1 of the paper), so ``W = X + a P(G)``, and its
+    truncated SVD along ``k`` is that of a matrix of size ``2 r_k``. The normalized step is
+    ``a = ||P(G)||^2 / ||A(P(G))||^2``. The tangent vectors have as many rows as the unfolding has
+    columns, so the memory grows with the product of the other sizes.
+
+    References
+    ----------
+    Y. Zhang, Y.-N. Zhu, X. Zhang (2024), "A Single-Mode Quasi Riemannian Gradient Descent Algorithm
+    for Low-Rank Tensor Recovery", arXiv:2401.15925, Algorithm 3.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.SMQRGD(tangent_mode=0)
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
     """
 
     name: ClassVar[str] = "sm-qrgd"
@@ -101,11 +128,12 @@ class SMQRGD:
             raise InputError(f"tangent_mode must be a mode or 'auto', got {self.tangent_mode!r}")
 
     def modes(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return the processing order, the lead mode first.
+        """Return the processing order, the tangent mode first.
 
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
@@ -115,55 +143,57 @@ class SMQRGD:
         Raises
         ------
         InputError
-            If ``mode_order`` does not begin with the tangent mode.
+            If ``mode_order`` does not begin with the tangent mode, or one of the two does not fit
+            the number of modes.
         """
-        lead = self.tangent_mode
-        if lead != "auto":
-            lead = normalize_mode(lead, len(sizes.shape))
+        mode = self.tangent_mode
+        if mode != "auto":
+            mode = normalize_mode(mode, len(sizes.shape))
         if self.mode_order is not None:
             order = as_order(self.mode_order, sizes.rank)
-            if lead not in ("auto", order[0]):
+            if mode not in ("auto", order[0]):
                 raise InputError(
-                    f"mode_order must begin with the tangent mode {lead}, got {order}; give "
+                    f"mode_order must begin with the tangent mode {mode}, got {order}; give "
                     "only one of the two"
                 )
             return order
-        if lead == "auto":
-            lead = choose_tangent_mode(sizes.shape, sizes.rank, sizes.n_measurements)
-        return (lead, *(k for k in as_order(None, sizes.rank) if k != lead))
+        if mode == "auto":
+            mode = choose_tangent_mode(sizes.shape, sizes.rank, sizes.n_measurements)
+        return (mode, *(k for k in as_order(None, sizes.rank) if k != mode))
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return what an iteration holds: the row panels of iterate, gradient and retraction.
+        """Return what an iteration keeps in memory.
 
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
         IterationCost
-            What an iteration holds.
+            The row panels of iterate, gradient and retraction.
         """
         return IterationCost(sizes.rank, n_panels=8)
 
     def init(self, problem: Problem, x0: Tucker | None) -> SMQRGDState:
-        """Start at ``X = ST-HOSVD(A* y)``, ``X-hat = H_lead(A* y)``, or at ``X = X-hat = x0``."""
+        """Evaluate ``X = X-hat = x0``; by default ``X = ST-HOSVD(A* y)``, ``X-hat = H_k(A* y)``."""
         order = self.modes(problem)
-        lead, r = order[0], problem.rank[order[0]]
-        columns = np.prod([n for k, n in enumerate(problem.shape) if k != lead], dtype=float)
-        check_memory(  # a step holds about six of them at a time
+        mode, r = order[0], problem.rank[order[0]]
+        columns = np.prod([n for k, n in enumerate(problem.shape) if k != mode], dtype=float)
+        check_memory(  # a step keeps about six of them in memory
             (6, int(columns), r), problem.dtype, DEFAULT_MEMORY_LIMIT, "the row panels of SM-QRGD"
         )
         if x0 is None:
             z = problem.operator.adjoint_tensor(problem.y)
-            left, s, rows = mode_svd(z, lead, r)
+            left, s, rows = mode_svd(z, mode, r)
         else:
             x = thosvd(x0, problem.rank)
-            left, s, rows = panel_svd(x.factors[lead], _panel(x, lead))
+            left, s, rows = panel_svd(x.factors[mode], _panel(x, mode))
         return self._finish(problem, left, s, rows, np.nan, None)
 
     def step(self, problem: Problem, state: SMQRGDState) -> SMQRGDState:
-        """Take one step: tangent projection, lead mode from the small matrix, other modes."""
+        """Move along the projected gradient, truncate the tangent mode, then the other modes."""
         alpha = self.step_rule(
             state.tangent.squared_norm,
             lambda: mode_squared_norm(problem.operator, state.tangent),
@@ -182,23 +212,23 @@ class SMQRGD:
         previous: Tucker | None,
     ) -> SMQRGDState:
         """Truncate the other modes of ``X-hat = left diag(s) rows^T`` and evaluate."""
-        lead, *others = self.modes(problem)
+        mode, *others = self.modes(problem)
         threads = problem.threads
-        sizes = [n for k, n in enumerate(problem.shape) if k != lead]
+        sizes = [n for k, n in enumerate(problem.shape) if k != mode]
         panel = np.empty_like(rows)
         map_rows(lambda part: np.multiply(rows[part], s, out=panel[part]), len(rows), threads)
-        body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, lead)
+        body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, mode)
         init = None if previous is None else previous.factors
         core, factors = truncate_modes(DenseTensor(body, threads), problem.rank, others, init)
-        factors[lead] = left
+        factors[mode] = left
         x = Tucker(core.todense(), tuple(factors[k] for k in range(len(problem.shape))))
         return self._evaluate(problem, x, np.ascontiguousarray(rows), step_size)
 
     def _evaluate(self, problem: Problem, x: Tucker, rows: Array, step_size: float) -> SMQRGDState:
-        lead = self.modes(problem)[0]
-        left, base = x.factors[lead], _panel(x, lead)
-        products = mode_products(problem.operator, lead, left, base, rows, problem.y)
-        tangent = ModeTangent.from_products(lead, left, rows, products.across, products.along)
+        mode = self.modes(problem)[0]
+        left, base = x.factors[mode], _panel(x, mode)
+        products = mode_products(problem.operator, mode, left, base, rows, problem.y)
+        tangent = ModeTangent.from_products(mode, left, rows, products.across, products.along)
         return SMQRGDState(x, products.loss, step_size, base, tangent, products.gradient_norm)
 
     def save(self, state: SMQRGDState) -> dict[str, Array]:
@@ -206,15 +236,15 @@ class SMQRGD:
         return {"rows": state.tangent.rows, **save_point(state)}
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> SMQRGDState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         x, step_size = load_point(arrays)
         return self._evaluate(problem, x, arrays["rows"], step_size)
 
 
-def _panel(x: Tucker, lead: int) -> Array:
-    """``B`` in ``M(X) = U B^T`` along the lead mode, columns in C order over the other modes."""
-    body = np.moveaxis(x.core, lead, -1)
-    others = [u for k, u in enumerate(x.factors) if k != lead]
+def _panel(x: Tucker, mode: int) -> Array:
+    """Return ``B`` in ``M(X) = U B^T`` along a mode, columns in C order over the other modes."""
+    body = np.moveaxis(x.core, mode, -1)
+    others = [u for k, u in enumerate(x.factors) if k != mode]
     for k, u in enumerate(others):
         body = mode_product(body, u, k)
-    return np.ascontiguousarray(body).reshape(-1, x.rank[lead])
+    return np.ascontiguousarray(body).reshape(-1, x.rank[mode])
