@@ -143,7 +143,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("must name each of the 3 modes once", method=SMQRGD(mode_order=(0, 1, 1))),
         refuse("mode must lie between", method=SMQRGD(tangent_mode=3)),
         refuse("method 'rcg' has no choice of step", method="rcg", step="constant"),
-        refuse("step belongs to the solver", method=SMQRGD(), step="constant"),
+        refuse("step must be None where method is a solver", method=SMQRGD(), step="constant"),
         refuse("or a solver such as", method=SMQRGD),
         refuse("or a solver such as", method=None),
         refuse("init must be one of", init=np.ones(3)),
@@ -283,7 +283,7 @@ def test_result_is_readable() -> None:
     assert result.message.startswith("A tolerance was reached.")
     assert isinstance(result.fit.x, tm.Tucker)
     assert result.fit.method == "auto"
-    assert "corrected initial point" in result.notes[0] or "the given one" in result.notes[0]
+    assert "corrected initial estimate" in result.notes[0] or "the given one" in result.notes[0]
 
 
 @pytest.mark.parametrize("method", METHODS)

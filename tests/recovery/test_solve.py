@@ -144,7 +144,7 @@ def test_trouble_at_the_start_is_a_status(problem: tm.Problem) -> None:
     operator = Broken(problem.shape, tm.simulate.sample_indices(problem.shape, 0.5, rng=1))
     result = tm.recover(operator, problem.y, 2)
     assert result.status is tm.Status.DIVERGED
-    assert "at the initial point" in result.message
+    assert "at the initial estimate" in result.message
     assert result.x.norm() == 0
     assert result.loss == pytest.approx(problem.y_norm**2 / 2)
     assert (result.n_iter, len(result.history)) == (0, 1)

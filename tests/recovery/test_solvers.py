@@ -551,7 +551,7 @@ def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
     operator = tm.Sampling.from_observed(np.ones(truth.shape, dtype=bool))
     result = tm.recover(operator, operator.forward(truth), 1, tol=1e-10)
     assert result.success
-    assert result.notes[0].startswith("rcg from the corrected initial point")
+    assert result.notes[0].startswith("rcg from the corrected initial estimate")
 
 
 def test_auto_takes_the_start_it_is_given() -> None:

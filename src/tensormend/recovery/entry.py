@@ -1,4 +1,4 @@
-"""The entry point for measurements of any kind."""
+"""The entry point `recover`, for measurements by any operator."""
 
 from __future__ import annotations
 
@@ -65,65 +65,107 @@ def recover(
     ----------
     operator : Operator
         The measurement operator ``A``.
-    y : array of shape (n_measurements,)
-        The measurements.
+    y : array_like of shape (n_measurements,)
+        The measurements, real or complex, finite and not all zero.
     rank : int or sequence of int
-        Multilinear rank, one int per mode or one for all (less where a mode is smaller).
+        Multilinear rank of the tensor sought, one int per mode. A single int holds for all modes
+        and is lowered where a mode is smaller.
     method : str or Solver, default="auto"
-        ``"auto"``, ``"rgn"``, ``"rcg"``, ``"rbb"``, ``"rgd"``, ``"scaledgd"``, ``"sm-qrgd"``,
-        ``"sempiht"``, ``"tiht"``, ``"shrink"``, or a solver of ``tensormend.solvers``.
+        The algorithm: ``"auto"``, ``"rgn"``, ``"rcg"``, ``"rbb"``, ``"rgd"``, ``"scaledgd"``,
+        ``"sm-qrgd"``, ``"sempiht"``, ``"tiht"``, ``"shrink"``, or a solver such as those in
+        ``tensormend.solvers``.
     step : {"normalized", "constant"}, float or StepRule, optional
-        Step of the methods that have a choice: ``"normalized"`` (the default), ``"constant"``
-        (1), a number for another constant, or a rule.
+        Step size of ``"rgd"``, ``"scaledgd"``, ``"sm-qrgd"``, ``"sempiht"`` and ``"tiht"``:
+        ``"normalized"`` (the default), ``"constant"`` (1), a number for another constant, or a
+        rule. A solver passed as `method` has its own.
     init : {"spectral", "corrected", "random"} or Tucker, optional
-        Initial point: the paper's ``H(A* y)``, the diagonally corrected one, a random one, or a
-        tensor; by default the method's own, which is the corrected one for ``"auto"`` and the
-        paper's for the others.
-    tol, xtol, truth_tol, min_delta, patience, max_iter, time_limit
-        When to stop, see `StoppingCriteria`.
-    truth : Tucker or array, optional
-        The true tensor, if known, for the error in the history and ``truth_tol``.
-    validation_data : tuple of Operator and array, optional
-        An operator and measurements that the solver does not see, for the history.
+        Initial estimate: the truncation ``H_r(A* y)``, the same with factors corrected for the
+        pattern of sampled entries, a random tensor, or a tensor of at least the rank. By default
+        ``"corrected"`` for ``"auto"`` and ``"spectral"`` for the other methods.
+    tol : float, default=1e-6
+        Relative residual ``||A(x) - y|| / ||y||`` at which the run has converged.
+    xtol : float, optional
+        Relative change between iterates at which the run has converged, ``tol / 100`` by default.
+    truth_tol : float, optional
+        Relative error ``||x - truth|| / ||truth||`` at which the run has converged; needs `truth`.
+    min_delta : float, default=1e-6
+        The run has stalled if the best loss fell by less than this fraction within `patience`
+        iterations.
+    patience : int, default=50
+        Number of iterations for `min_delta`.
+    max_iter : int, default=500
+        Maximum number of iterations.
+    time_limit : float, optional
+        Maximum wall-clock time in seconds, preparation included.
+    truth : Tucker or array_like, optional
+        The true tensor, where it is known: its distance is recorded in the history.
+    validation_data : tuple of Operator and ndarray, optional
+        An operator and its measurements, not used by the fit: their relative residual is recorded
+        in the history.
     callback : callable, optional
-        Called with an `Iteration` after every iteration; ends the run by returning true. The BLAS
-        threads and ``numpy.errstate`` are then those of the caller.
+        Called with an `Iteration` after every iteration. Returning true ends the run.
     progress : bool, default=False
         Show a progress bar on stderr.
-    checkpoint : path or Checkpoint, optional
-        A file to save the run to, every 10 iterations and at the end, or a `Checkpoint`.
+    checkpoint : str, PathLike or Checkpoint, optional
+        File that the run is saved to every 10 iterations and at its end; a `Checkpoint` sets
+        other intervals.
     resume : bool, default=False
-        Continue from the checkpoint, if its file exists, with the other arguments as they were:
-        bit for bit on the machine that saved it, to rounding on another, which the notes then
-        say.
+        Continue from the file of `checkpoint`, if it exists. The other arguments must be those of
+        the interrupted run.
     rng : int or numpy.random.Generator, optional
-        Seed or generator of the random initial point.
+        Seed or generator for ``init="random"``.
     threads : int, optional
-        Threads of the kernels, all cores by default.
-    measurement_dtype : data type, optional
-        Type to round the measurements to, as ``numpy.float32`` for float64, while iterates and
-        sums keep theirs and indices take 16 bits where they fit: half the memory, for data that
-        are not exact to seven digits anyway.
+        Number of threads of the kernels; all cores by default.
+    measurement_dtype : dtype, optional
+        Data type to store the measurements in, such as ``numpy.float32`` for float64 data, which
+        halves the memory. Measurements are rounded to it; iterates and sums keep their precision.
 
     Returns
     -------
     Result
-        With ``x``, ``status``, ``success``, ``message``, ``n_iter``, ``seconds``, ``loss``,
-        ``history`` and ``notes``. ``success`` means that a stopping criterion was met (residual,
-        relative change, end of the path), not that missing entries are accurate.
+        The recovered tensor ``x`` with ``status``, ``success``, ``message``, ``n_iter``,
+        ``seconds``, ``loss``, ``history`` and ``notes``. ``success`` means that a stopping
+        criterion was met (residual, relative change, end of the path), not that missing entries
+        are accurate.
 
     Raises
     ------
     InputError
-        If an argument cannot be used.
+        If the operator is none, an argument is out of its range, or shapes do not fit.
     CheckpointError
-        If the checkpoint belongs to another run.
+        If the checkpoint to resume cannot be read or belongs to another run.
+
+    Warns
+    -----
+    DataWarning
+        If there are fewer measurements than degrees of freedom, or slices without any
+        observation.
+    CheckpointWarning
+        If a checkpoint cannot be saved; the run continues.
+
+    See Also
+    --------
+    tensormend.complete : Fill in missing entries of an array or table, without giving a rank.
+    tensormend.solve : Run a solver on a `Problem`.
+    tensormend.StoppingCriteria : The stopping criteria in the order in which they are tested.
+
+    Notes
+    -----
+    The methods minimize the loss ``||A(x) - y||^2 / 2`` over the tensors ``x`` of multilinear rank
+    at most ``rank``; ``"shrink"`` adds a penalty on weak singular directions. Each class in
+    ``tensormend.solvers`` has its formula and reference.
+
+    On the machine that saved it, a resumed run equals an uninterrupted one bit for bit; on another
+    machine it does up to rounding, and ``result.notes`` says so.
+
+    While a solver computes, BLAS uses one thread in the whole process and NumPy does not warn of
+    overflow; a callback runs with the settings of the caller.
 
     Examples
     --------
     >>> import tensormend as tm
     >>> truth = tm.simulate.random_tucker((20, 30, 40), 2, rng=0)
-    >>> operator = tm.Sampling((20, 30, 40), tm.simulate.sample_indices((20, 30, 40), 0.3, rng=1))
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
     >>> result = tm.recover(operator, operator.forward(truth), rank=2, method="sm-qrgd", tol=1e-9)
     >>> result.success, bool(result.x.distance(truth) < 1e-7 * truth.norm())
     (True, True)
@@ -183,7 +225,10 @@ def _make_solver(
                 f"tensormend.solvers.{METHODS['sm-qrgd'].class_name}(), got {method!r}"
             )
         if step is not None:
-            raise InputError("step belongs to the solver; set it there")
+            raise InputError(
+                f"step must be None where method is a solver, got {step!r}; set the step rule of "
+                "the solver"
+            )
         return method
     solver: Solver[Any] = make_solver(method)
     if step is not None:
@@ -195,16 +240,16 @@ def _make_solver(
             )
         solver = replace(solver, step_rule=rule)  # type: ignore[type-var]
     if isinstance(solver, Targeted):
-        # where the true error decides, the residual must not
+        # with truth_tol the error ends the run, so no residual is small enough
         return solver.with_target(stop.tol if stop.truth_tol is None else 0.0)
     return solver
 
 
 def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
-    """Choose the tree order in which sampled entries are stored, the lead mode last."""
+    """Choose the order of the modes in which sampled entries are stored, the leaf mode last."""
     if isinstance(solver, Ordered):
-        lead, *others = solver.modes(problem)
-        return (*sorted(others), lead)
+        first, *others = solver.modes(problem)
+        return (*sorted(others), first)
     operator = problem.operator
     stored = operator.fibres.modes if isinstance(operator, Sampling) else None
     return choose_modes(problem.shape, problem.rank, operator.n_measurements, stored)

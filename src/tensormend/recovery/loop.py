@@ -1,4 +1,4 @@
-"""The one loop: it counts, times, stops, records, calls back, checkpoints."""
+"""The loop of all solvers: counting, timing, stopping, recording, callbacks, checkpoints."""
 
 from __future__ import annotations
 
@@ -24,21 +24,31 @@ from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["Callback", "Init", "Inside", "Iteration", "solve"]
 
-FALLING = 0.9  # while residuals fall faster than this an iterate cannot have settled
+FALLING = 0.9  # while the residual falls by a larger factor, the change is not computed
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is given: the iterate and its record in the history.
+    """Argument of a callback: the iterate and its record in the history.
 
-    Parameters
+    Attributes
     ----------
     n_iter : int
-        Number of iterations done.
+        Number of iterations done, 1 after the first.
     x : Tucker
-        The iterate.
+        The iterate, in the units of the data.
     record : IterationRecord
-        Its record.
+        Time, loss, residual and so on of the iterate.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> operator = tm.MatrixOperator.gaussian((6, 5, 4), 60, rng=0)
+    >>> y = operator.forward(tm.simulate.random_tucker((6, 5, 4), rank=1, rng=1))
+    >>> def stop_early(iteration):
+    ...     return iteration.record.residual < 0.1
+    >>> tm.recover(operator, y, rank=1, callback=stop_early).status.name
+    'STOPPED'
     """
 
     n_iter: int
@@ -47,15 +57,15 @@ class Iteration:
 
 
 Init = Callable[[Problem], Tucker]
-"""Makes an initial point from a problem."""
+"""Function that makes an initial estimate for a problem."""
 
 Callback = Callable[[Iteration], bool | None]
-"""Called after every iteration; a true return value ends the run."""
+"""Function called after every iteration; returning true ends the run."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """A callback of this package, which is called with BLAS and warnings as the solver has them."""
+    """A callback of this package, called with the BLAS threads and errstate of the solver."""
 
     function: Callback
 
@@ -66,7 +76,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class _Monitor:
-    """The diagnostics of an iterate, kept off the clock and in the units of the data."""
+    """Diagnostics of an iterate in the units of the data; their time is not counted."""
 
     problem: Problem
     truth: Tucker | Array | None
@@ -83,10 +93,10 @@ class _Monitor:
         return self.truth.norm() if isinstance(self.truth, Tucker) else norm(self.truth)
 
     def wants_change(self, residual: float, last_residual: float) -> bool:
-        """Tell whether the change matters: where it is asked for, or the residual hardly falls."""
+        """Tell whether to compute the change: if xtol is given, or the residual falls slowly."""
         if self.stop.xtol is not None:
             return self.stop.xtol > 0
-        return self.stop.change > 0 and residual > FALLING * last_residual
+        return self.stop.effective_xtol > 0 and residual > FALLING * last_residual
 
     def record(
         self, state: State, previous: Tucker | None, last: IterationRecord | None, seconds: float
@@ -130,51 +140,74 @@ def solve(
     resume: bool = False,
     spent: float = 0.0,
 ) -> Result:
-    """Run a solver on a problem until a criterion ends it.
+    """Run a solver on a problem until a stopping criterion is met.
+
+    `recover` checks its arguments, arranges the measurements for the method and calls this.
 
     Parameters
     ----------
     problem : Problem
-        What to solve.
+        Operator, measurements and rank.
     solver : Solver
-        How to solve it.
+        The method with its settings, such as ``tensormend.solvers.RCG()``.
     x0 : Tucker or callable, optional
-        Initial point, or a function that makes one from the problem; by default the solver's own.
+        Initial estimate, or a function that makes one from a problem, such as those in
+        ``tensormend.init``; by default that of the solver.
     stop : StoppingCriteria, optional
-        When to stop.
-    truth : Tucker or array, optional
-        The true tensor, for the error in the history and ``truth_tol``.
-    validation_data : tuple of Operator and array, optional
-        An operator and measurements that the solver does not see.
+        Tolerances and limits; by default ``StoppingCriteria()``.
+    truth : Tucker or ndarray, optional
+        The true tensor, where it is known: its distance is recorded in the history.
+    validation_data : tuple of Operator and ndarray, optional
+        An operator and its measurements, not used by the fit: their relative residual is recorded
+        in the history.
     callback : callable, optional
-        Called with an `Iteration` after every iteration; ends the run by returning true.
+        Called with an `Iteration` after every iteration. Returning true ends the run.
     checkpoint : Checkpoint, optional
-        Saves the run now and then, and at its end; a save that fails is a warning.
+        File and intervals to save the run, which is also done at its end.
     resume : bool, default=False
-        Continue from the checkpoint, if its file exists.
+        Continue from the file of `checkpoint`, if it exists.
     spent : float, default=0.0
-        Seconds already spent on preparing the problem.
+        Seconds already spent on preparing the problem, counted in the time of the run.
 
     Returns
     -------
     Result
+        The recovered tensor, the status of the run and its history.
 
     Raises
     ------
     InputError
-        If ``truth_tol`` is given without ``truth``.
+        If ``truth_tol`` is given without `truth`, or `resume` without `checkpoint`.
     CheckpointError
-        If the checkpoint to resume belongs to another run.
+        If the checkpoint to resume cannot be read or belongs to another run.
+
+    Warns
+    -----
+    CheckpointWarning
+        If a checkpoint cannot be saved; the run continues.
 
     Notes
     -----
-    The solver works on ``y`` divided by a power of two near its largest value, so that squares of
-    very large or very small data neither overflow nor vanish; what is reported is in the units
-    of the data.
+    The solver minimizes ``||A(x) - y||^2 / 2`` over the tensors of the rank of the problem. After
+    every iteration the loop records it, calls the callback and tests the stopping criteria.
 
-    While the solver computes, BLAS is held to one thread, in the whole process, and NumPy does not
-    warn of overflow. This does not extend to the callback: it finds the number of BLAS threads
-    and the settings of ``numpy.errstate`` of the caller.
+    Where measurements are very large or very small, the solver works on ``y`` divided by a power of
+    two, so that powers of the data neither overflow nor underflow. Results are in the units of the
+    data.
+
+    While the solver computes, BLAS uses one thread in the whole process and NumPy does not warn of
+    overflow; the callback runs with the settings of the caller.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> operator = tm.MatrixOperator.gaussian((6, 5, 4), 60, rng=0)
+    >>> truth = tm.simulate.random_tucker((6, 5, 4), rank=1, rng=1)
+    >>> problem = tm.Problem(operator, operator.forward(truth), (1, 1, 1))
+    >>> stop = tm.StoppingCriteria(tol=1e-9)
+    >>> result = tm.solve(problem, tm.solvers.RCG(), stop=stop, truth=truth)
+    >>> result.status.name, bool(result.history.error[-1] < 1e-7)
+    ('CONVERGED', True)
     """
     stop = StoppingCriteria() if stop is None else stop
     if stop.truth_tol is not None and truth is None:
@@ -226,7 +259,7 @@ def _begin(
     monitor: _Monitor,
     spent: float,
 ) -> tuple[RunSoFar, tuple[Status, str] | None]:
-    """Make the first state; where that fails, stand at zero and say so."""
+    """Return the first state, or, where that fails, the zero tensor and the reason."""
     clock = time.perf_counter()
     try:
         if isinstance(x0, Tucker):
@@ -243,7 +276,7 @@ def _begin(
     record = IterationRecord(time.perf_counter() - clock + spent, 0.5 * problem.y_norm**2, 1.0)
     return RunSoFar(None, [record], _zero(problem), 0), (
         Status.DIVERGED,
-        f"{trouble} at the initial point",
+        f"{trouble} at the initial estimate",
     )
 
 

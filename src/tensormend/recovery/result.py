@@ -1,4 +1,4 @@
-"""What a run returns: a status, a history with one record per iteration, the tensor."""
+"""The result of a run: the tensor, a status, and a history with one record per iteration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,25 @@ __all__ = ["MESSAGES", "History", "IterationRecord", "Result", "Status"]
 
 
 class Status(Enum):
-    """How a run ended; `MESSAGES` has a sentence for each."""
+    """How a run ended.
+
+    Attributes
+    ----------
+    CONVERGED : Status
+        A tolerance was reached: residual, relative change, or error.
+    FINISHED : Status
+        The method came to the end of its path (``"shrink"``).
+    ITERATION_LIMIT : Status
+        ``max_iter`` iterations were made before a tolerance was reached.
+    TIME_LIMIT : Status
+        The time limit was exceeded before a tolerance was reached.
+    STALLED : Status
+        The loss stopped falling before a tolerance was reached.
+    DIVERGED : Status
+        The residual is not finite or very large, or a matrix decomposition failed.
+    STOPPED : Status
+        The callback ended the run.
+    """
 
     CONVERGED = "converged"
     FINISHED = "finished"
@@ -45,34 +63,33 @@ MESSAGES = {
     ),
     Status.STOPPED: "The callback asked to stop.",
 }
-"""What to tell people about each status."""
+"""First sentence of the message of a result, by status."""
 
 
 @dataclass(frozen=True)
 class IterationRecord:
-    """One iterate in numbers.
+    """Numbers of an iterate.
 
     Attributes
     ----------
     seconds : float
-        Solver time since the beginning, diagnostics excluded.
+        Time of the solver so far, initialization included, diagnostics excluded.
     loss : float
         ``||A(x) - y||^2 / 2``.
     residual : float
         ``||A(x) - y|| / ||y||``.
     step_size : float
-        The step that led here; NaN for the initial point.
+        Step size of the iteration; NaN for the initial estimate.
     change : float
-        ``||x - previous|| / ||x||``; NaN for the initial point and, unless ``xtol`` was given,
-        while the residual still falls by a tenth or more.
+        ``||x - previous|| / ||x||``; NaN for the initial estimate and, unless ``xtol`` was given,
+        while an iteration reduces the residual by a tenth or more.
     validation_error : float
         Relative residual on validation data; NaN without any.
     error : float
         ``||x - truth|| / ||truth||``; NaN without a truth.
     exploring : bool
-        Whether the iteration was one of a search elsewhere (``"auto"`` looks for a new initial
-        point in a space of larger ranks): ``x`` is then the best point so far, and only limits
-        of iterations and time end the run.
+        Whether the iteration belongs to a search for another initial estimate, which ``"auto"``
+        makes with larger ranks. ``x`` is then the best iterate so far, and no tolerance is applied.
     """
 
     seconds: float
@@ -87,14 +104,24 @@ class IterationRecord:
 
 @dataclass(frozen=True)
 class History:
-    """The records of a run, the initial point first.
+    """Records of a run, one per iteration, that of the initial estimate first.
 
-    Every field of `IterationRecord` is an array of that name.
+    ``history[k]`` is the record of iteration ``k``, a slice is a `History`, and
+    ``len(history) == n_iter + 1``. Every field of `IterationRecord` is also an attribute: an array
+    with one value per record.
 
     Parameters
     ----------
     records : tuple of IterationRecord, default=()
-        Records of the iterations, the initial tensor first.
+        The records.
+
+    Examples
+    --------
+    >>> history = History((IterationRecord(0.0, 8.0, 1.0), IterationRecord(0.1, 2.0, 0.5)))
+    >>> history.residual
+    array([1. , 0.5])
+    >>> history[-1].loss
+    2.0
     """
 
     records: tuple[IterationRecord, ...] = field(default_factory=tuple)
@@ -121,42 +148,67 @@ class History:
         raise AttributeError(name)
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return all columns by name, ready for a data frame or a file.
+        """Return all columns by name, for instance for ``pandas.DataFrame``.
 
         Returns
         -------
         dict of str to ndarray
-            One array per column.
+            One array per field of `IterationRecord`.
         """
         return {column.name: getattr(self, column.name) for column in fields(IterationRecord)}
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a run.
+    """Result of `recover` and `solve`.
 
     Attributes
     ----------
     x : Tucker
-        The recovered tensor, with ``core`` and ``factors``: the last iterate of a run that
-        converged, finished or was stopped by its callback, else the one of least loss.
+        The recovered tensor, with ``core`` and ``factors``.
     status : Status
-        How the run ended.
+        How the run ended, see Notes.
     message : str
-        What happened, in a sentence.
+        Description of the end of the run, and what to do where it did not converge.
     n_iter : int
         Number of iterations.
     seconds : float
-        Solver time, initialization included.
+        Time of the solver, initialization included, diagnostics and callback excluded.
     loss : float
-        ``||A(x) - y||^2 / 2`` of ``x``.
+        ``||A(x) - y||^2 / 2``.
     history : History
-        One record per iteration, and one for the initial point.
+        One record per iteration, and one for the initial estimate.
     method : str
         Name of the solver.
-    notes : tuple of str
-        Remarks on the run: what ``"auto"`` chose and why; that a run was resumed on another
-        machine.
+    notes : tuple of str, default=()
+        Remarks on the run: what ``"auto"`` chose and why, and whether the run was resumed on
+        another machine.
+
+    Notes
+    -----
+    =================== =========== ========================================= ==============
+    status              ``success`` condition                                 ``x``
+    =================== =========== ========================================= ==============
+    ``CONVERGED``       true        a tolerance was reached                   last iterate
+    ``FINISHED``        true        the method came to the end of its path    last iterate
+    ``STOPPED``         false       the callback ended the run                last iterate
+    ``ITERATION_LIMIT`` false       ``max_iter`` iterations were made         least loss
+    ``TIME_LIMIT``      false       the time limit was exceeded               least loss
+    ``STALLED``         false       the loss stopped falling                  least loss
+    ``DIVERGED``        false       the residual is not finite, or very large least loss
+    =================== =========== ========================================= ==============
+
+    ``success`` means that a stopping criterion was met (residual, relative change, end of the
+    path), not that missing entries are accurate. `StoppingCriteria` defines the conditions.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> operator = tm.MatrixOperator.gaussian((6, 5, 4), 60, rng=0)
+    >>> y = operator.forward(tm.simulate.random_tucker((6, 5, 4), rank=1, rng=1))
+    >>> result = tm.recover(operator, y, rank=1, method="rgd", max_iter=3)
+    >>> result.success, result.status.name, result.n_iter, len(result.history)
+    (False, 'ITERATION_LIMIT', 3, 4)
     """
 
     x: Tucker
@@ -171,9 +223,9 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether a stopping criterion was met: residual, relative change, or end of the path.
+        """Whether a stopping criterion was met (residual, relative change, end of the path).
 
-        It does not say that missing entries are accurate.
+        It does not mean that missing entries are accurate.
         """
         return self.status in (Status.CONVERGED, Status.FINISHED)
 

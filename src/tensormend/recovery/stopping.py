@@ -1,4 +1,4 @@
-"""When to stop."""
+"""Criteria that end a run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,61 @@ from tensormend.recovery.result import IterationRecord, Status
 
 __all__ = ["StoppingCriteria"]
 
-DIVERGED_RESIDUAL = 1e3  # relative residual beyond which nothing comes back
+DIVERGED_RESIDUAL = 1e3  # relative residual beyond which a run has diverged
 
 
 @dataclass(frozen=True)
 class StoppingCriteria:
-    """Criteria that end a run; the first one that holds applies.
+    """Tolerances and limits that end a run.
 
     Parameters
     ----------
     tol : float, default=1e-6
-        Relative residual ``||A(x) - y|| / ||y||`` to reach.
+        Relative residual ``||A(x) - y|| / ||y||`` at which the run has converged; 0 to disable.
     xtol : float, optional
-        Relative change between iterates below which they count as converged, multiplied by the
-        step size where that is below 1; ``tol / 100`` by default.
+        Relative change ``||x - previous|| / ||x||`` at which the run has converged; 0 to disable,
+        ``tol / 100`` by default.
     truth_tol : float, optional
-        True relative error to reach (the paper's ``err``), where a truth is given.
+        Relative error ``||x - truth|| / ||truth||`` at which the run has converged (``err`` in the
+        paper); needs the true tensor.
     min_delta : float, default=1e-6
-        A run has stalled if the best loss fell by less than this fraction over the last
-        `patience` iterations, those of a search elsewhere (see `IterationRecord`) not counted.
+        The run has stalled if the best loss fell by less than this fraction within `patience`
+        iterations.
     patience : int, default=50
-        See `min_delta`.
+        Number of iterations for `min_delta`.
     max_iter : int, default=500
-        Maximum number of iterations, whatever they are for.
+        Maximum number of iterations.
     time_limit : float, optional
-        Maximum wall-clock time in seconds.
+        Maximum wall-clock time in seconds; no limit by default.
 
     Raises
     ------
     InputError
-        If a tolerance or limit is negative or not a number.
+        If a tolerance or limit is negative or not a number, or `patience` is below 1.
+
+    Notes
+    -----
+    After every iteration the criteria are tested in this order; the first that holds ends the run:
+
+    1. ``DIVERGED``: the relative residual is not finite, or above ``1000 max(1, r_0)`` with ``r_0``
+       that of the initial estimate.
+    2. ``CONVERGED``: the relative residual is at most ``tol``.
+    3. ``CONVERGED``: the relative error is at most ``truth_tol``.
+    4. ``CONVERGED``: the relative change is at most ``xtol min(1, step_size)``, since short steps
+       change little anywhere, and the residual is the smallest so far up to a factor of
+       ``1 + 1e-6``.
+    5. ``STALLED``: the smallest loss of the last ``patience`` iterations is more than
+       ``1 - min_delta`` times the smallest before.
+    6. ``ITERATION_LIMIT``, then ``TIME_LIMIT``.
+
+    Iterations that explore (see `IterationRecord`) are only tested for divergence and limits, and
+    are not counted in ``patience``.
+
+    Examples
+    --------
+    >>> stop = StoppingCriteria(tol=0.1)
+    >>> stop.check([IterationRecord(0.0, 8.0, 1.0), IterationRecord(0.1, 0.02, 0.05)], 0.1)
+    (<Status.CONVERGED: 'converged'>, 'relative residual 0.05 is at most 0.1 after 1 iteration')
     """
 
     tol: float = 1e-6
@@ -67,26 +92,26 @@ class StoppingCriteria:
                 raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")
 
     @property
-    def change(self) -> float:
-        """The tolerance on the relative change in force."""
+    def effective_xtol(self) -> float:
+        """Tolerance on the relative change: `xtol`, or its default ``tol / 100``."""
         return self.tol / 100 if self.xtol is None else self.xtol
 
     def check(
         self, records: Sequence[IterationRecord], wall_seconds: float
     ) -> tuple[Status, str] | None:
-        """Return how the run ends after these records, or ``None`` to continue.
+        """Test the criteria after an iteration.
 
         Parameters
         ----------
         records : sequence of IterationRecord
-            Records of all iterations so far, the initial tensor first.
+            Records of the run so far, that of the initial estimate first.
         wall_seconds : float
-            Wall-clock time since the start in seconds.
+            Wall-clock time of the run in seconds.
 
         Returns
         -------
         tuple of (Status, str) or None
-            Status and message, or ``None`` to continue.
+            Status of the run and the reason in words, or ``None`` to continue.
         """
         record, n_iter = records[-1], len(records) - 1
         after = _after(n_iter)
@@ -103,8 +128,8 @@ class StoppingCriteria:
         if self.truth_tol is not None and record.error <= self.truth_tol:
             reached = f"relative error {record.error:.2g} is at most {self.truth_tol:.2g}"
             return Status.CONVERGED, f"{reached} {after}"
-        # a short step moves little wherever it is, so it must move less to count as arrived
-        allowed = self.change * min(1.0, record.step_size)
+        # short steps change little anywhere, so the tolerance is reduced with the step size
+        allowed = self.effective_xtol * min(1.0, record.step_size)
         is_best = record.residual <= (1 + 1e-6) * min(other.residual for other in plain)
         if record.change <= allowed and allowed > 0 and is_best:
             reached = f"relative change {record.change:.2g} is at most {allowed:.2g}"

@@ -1,4 +1,4 @@
-"""A method that needs no choosing: Gauss-Newton first, and a way out of trouble."""
+"""Choice of the method by rule, with restarts where a run gets stuck."""
 
 from __future__ import annotations
 
@@ -26,28 +26,25 @@ from tensormend.recovery.problem import Problem
 __all__ = ["Auto", "AutoState"]
 
 NEWTON, GRADIENTS, WIDE = range(3)  # stages
-MANY_SAMPLES = 1000  # per degree of freedom: beyond, every iteration gains so much that RCG is best
-FEW_SAMPLES = 100  # per degree of freedom: below, an initial point may lead astray
-ASTRAY = 0.1  # relative residual above which a run that got stuck is not believed
-SLOW, MAX_SLOW = (
-    0.98,
-    3,
-)  # iterations that keep this fraction of the loss; how many are too many
-LONG = 30  # iterations after which a run that is still astray is given up
-EXTRA_RANKS = (2, 3)  # ranks beyond the one asked for that restarts search in
+MANY_SAMPLES = 1000  # per degree of freedom: from here on RCG is faster than RGN
+FEW_SAMPLES = 100  # per degree of freedom: up to here a poor initial estimate is restarted
+ASTRAY = 0.1  # relative residual above which a stuck run is taken for a poor local minimum
+SLOW = 0.98  # an iteration that leaves this fraction of the loss or more is slow
+MAX_SLOW = 3  # slow iterations in a row after which a run is stuck
+LONG = 30  # iterations after which a run with a residual above ASTRAY is stuck
+EXTRA_RANKS = (2, 3)  # added to the rank in the first and in the second restart
 WIDE_ITERATIONS, WIDE_RESIDUAL = 30, 1e-3
-SWITCHED = len(EXTRA_RANKS) + 1  # number of restarts that stands for the end of the line
-BETTER = 0.9  # fraction of the best loss that a restart must get below to be worth another one
+SWITCHED = len(EXTRA_RANKS) + 1  # value of n_restarts after the switch of the method
+BETTER = 0.9  # another restart needs a loss below this fraction of the one before the last
 
 
 @dataclass(frozen=True, eq=False)
 class AutoState:
-    """The state of the method at work, the best point so far, and what has happened.
+    """The state of the current method, the best iterate so far, and counts.
 
-    ``stage`` tells the method at work: 0 Gauss-Newton, 1 conjugate gradients, 2 conjugate
-    gradients in the space of larger ranks, of which ``n_wide`` iterations are done. In that stage
-    ``inner`` is a state of the problem with these ranks, and the iterate shown is the best point
-    of the rank asked for.
+    ``stage`` is 0 for Gauss-Newton, 1 for conjugate gradients, and 2 for conjugate gradients with
+    larger ranks, of which ``n_wide`` iterations are done. In stage 2 ``inner`` is a state of the
+    problem with these ranks, and ``x`` is the best iterate of the rank asked for.
     """
 
     inner: Any
@@ -63,51 +60,67 @@ class AutoState:
 
     @property
     def is_exploring(self) -> bool:
-        """Whether the search in the space of larger ranks is at work."""
+        """Whether a search with larger ranks is under way."""
         return self.stage == WIDE
 
     @property
     def x(self) -> Tucker:
-        """The iterate, or the best point while a larger space is searched."""
+        """The iterate, or the best one so far during a search with larger ranks."""
         x: Tucker = self.best if self.is_exploring else self.inner.x
         return x
 
     @property
     def loss(self) -> float:
-        """Its loss."""
+        """Loss of ``x``."""
         return self.best_loss if self.is_exploring else float(self.inner.loss)
 
     @property
     def step_size(self) -> float:
-        """The step that led here."""
+        """Step size of the iteration."""
         return float(self.inner.step_size)
 
 
 @dataclass(frozen=True)
 class Auto:
-    """Choose the method by rule, watch it, and restart or switch where it gets stuck.
-
-    The rule, with ``q`` the number of measurements per degree of freedom:
-
-    1. From the corrected initial point (or the one given), Riemannian Gauss-Newton; from
-       ``q = 1000`` on conjugate gradients, which then need fewer passes. Both halve a step that
-       raises the loss.
-    2. An iteration is slow if it leaves more than 98% of the loss. After three slow ones in a row,
-       or 30 iterations with the relative residual still above 0.1, the run is stuck.
-    3. A stuck run with a residual above 0.1 and ``q`` between 1 and 100 has been led astray by its
-       initial point. Conjugate gradients then search a larger space, two ranks more in every mode,
-       whose landscape has fewer traps; the result, truncated to the rank, is the new initial
-       point. If that was better but is stuck too, the search is repeated with three ranks more.
-       These iterations, at most 30 each time, count like all others (``max_iter``, time limit,
-       callback); meanwhile the iterate shown is the best point so far.
-    4. Any other stuck run continues from its best point with the other method, once.
-
-    What happened is told in the notes of the result.
+    """Gauss-Newton or conjugate gradients by rule, with restarts where a run gets stuck.
 
     Parameters
     ----------
-    newton, gradients : Solver
-        The two methods, `RGN` and `RCG`.
+    newton : Solver
+        The method for few measurements and for restarts, `RGN` with ``method="auto"``.
+    gradients : Solver
+        The method for many measurements and for searches with larger ranks, `RCG` with
+        ``method="auto"``.
+
+    Notes
+    -----
+    Let ``q`` be the number of measurements per degree of freedom of the rank.
+
+    1. The run begins at the corrected initial estimate, or the one given, with ``newton``, or with
+       ``gradients`` if ``q`` is at least 1000, where it needs fewer passes over the measurements.
+    2. An iteration is slow if it leaves at least 98% of the loss. The run is stuck after three slow
+       iterations in a row, or 30 iterations with a relative residual above 0.1.
+    3. If a stuck run has a relative residual above 0.1 and ``q`` is between 1 and 100, it is
+       restarted: ``gradients`` makes at most 30 iterations with two more ranks in every mode, where
+       poor local minima are rarer, and the result, truncated to the rank, is the new initial
+       estimate. If that reduces the loss by a tenth but is stuck too, this is repeated with three
+       more ranks. These iterations are counted, recorded and limited like all others, with the best
+       iterate so far as ``x`` and ``exploring`` set in their records.
+    4. Any other stuck run continues from its best iterate with the other method, once.
+
+    The notes of the result say what was done.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.Auto(tm.solvers.RGN(), tm.solvers.RCG())
+    >>> result = tm.recover(operator, operator.forward(truth), rank=2, method=solver)
+    >>> result.success
+    True
+    >>> result.notes
+    ('rgn from the corrected initial estimate, 40.9 samples per degree of freedom',)
     """
 
     name: ClassVar[str] = "auto"
@@ -116,32 +129,34 @@ class Auto:
     gradients: Solver[Any]
 
     def with_target(self, target: float) -> Auto:
-        """Return the solver whose methods know the relative residual to reach.
+        """Return the solver for a target.
 
         Parameters
         ----------
         target : float
+            Relative residual that the run is to reach.
 
         Returns
         -------
         Auto
-            The solver whose methods know the relative residual to reach.
+            A copy whose methods have this target, where they take one.
         """
         parts = (self.newton, self.gradients)
         newton, gradients = (p.with_target(target) if isinstance(p, Targeted) else p for p in parts)
         return Auto(newton, gradients)
 
     def cost(self, sizes: Sizes) -> IterationCost:
-        """Return the larger of the costs of both methods, in the widest space.
+        """Return what an iteration keeps in memory.
 
         Parameters
         ----------
         sizes : Sizes
+            Shape, rank and number of measurements; a `Problem` has these.
 
         Returns
         -------
         IterationCost
-            The larger of the costs of both methods, in the widest space.
+            The larger of the costs of both methods, for the largest rank that is used.
         """
         wide = sizes.rank
         if 1 <= _samples(sizes) <= FEW_SAMPLES:
@@ -156,16 +171,16 @@ class Auto:
         )
 
     def init(self, problem: Problem, x0: Tucker | None) -> AutoState:
-        """Start at ``x0`` or at the corrected initial point."""
+        """Evaluate ``x0``, by default the corrected initial estimate."""
         stage = int(_samples(problem) >= MANY_SAMPLES)
-        where = "the corrected initial point" if x0 is None else "the given one"
+        where = "the corrected initial estimate" if x0 is None else "the given one"
         solver = self._solver(stage)
         inner = solver.init(problem, corrected_init(problem) if x0 is None else x0)
         note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
         return AutoState(inner, stage, 0, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
-        """Take one step of the method at work, or leave it where it is stuck."""
+        """Take one step of the current method, then restart or switch if it is stuck."""
         if state.is_exploring:
             return self._explore(problem, state)
         inner = self._solver(state.stage).step(problem, state.inner)
@@ -193,13 +208,13 @@ class Auto:
         return self.newton if stage == NEWTON else self.gradients
 
     def _widen(self, problem: Problem, state: AutoState) -> AutoState:
-        """Leave a run that was led astray, for the corrected initial point of larger ranks."""
+        """Begin a search from the corrected initial estimate of larger ranks."""
         wide = self._problem(problem, WIDE, state.n_restarts)
         inner = self.gradients.init(wide, corrected_init(wide))
         return replace(state, inner=inner, stage=WIDE, n_wide=0)
 
     def _explore(self, problem: Problem, state: AutoState) -> AutoState:
-        """Take one step in the larger space; after the last one, restart from its truncation."""
+        """Take one step with larger ranks; after the last one, restart from its truncation."""
         wide = self._problem(problem, WIDE, state.n_restarts)
         inner = self.gradients.step(wide, state.inner)
         new = replace(state, inner=inner, n_wide=state.n_wide + 1)
@@ -228,11 +243,11 @@ class Auto:
         return problem.with_rank(_wider(problem, EXTRA_RANKS[n_restarts]))
 
     def _switch(self, problem: Problem, state: AutoState) -> AutoState:
-        """Go on from the best point with the other method; a second time does nothing."""
+        """Continue from the best iterate with the other method."""
         solver = self._solver(1 - state.stage)
         note = (
             f"slow at relative residual {_residual(problem, state.best_loss):.2g}: continued with "
-            f"{solver.name} from the best point"
+            f"{solver.name} from the best iterate"
         )
         return replace(
             state,
@@ -245,7 +260,7 @@ class Auto:
         )
 
     def save(self, state: AutoState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return the arrays of the current method, the best iterate, and counts."""
         inner = self._solver(state.stage).save(state.inner)
         counts = (state.stage, state.n_slow, state.n_steps, state.n_restarts, state.n_wide)
         return {
@@ -257,7 +272,7 @@ class Auto:
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> AutoState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         stage, n_slow, n_steps, n_restarts, n_wide = (int(count) for count in arrays["counts"])
         own = self._problem(problem, stage, n_restarts)
         best_loss, goal = (float(loss) for loss in arrays["losses"])
@@ -276,12 +291,12 @@ class Auto:
 
 
 def _samples(sizes: Sizes) -> float:
-    """Measurements per degree of freedom."""
+    """Return the number of measurements per degree of freedom."""
     return sizes.n_measurements / degrees_of_freedom(sizes.shape, sizes.rank)
 
 
 def _wider(sizes: Sizes, extra: int) -> tuple[int, ...]:
-    """Ranks of the larger space."""
+    """Return the larger ranks of a search."""
     return cap_rank([r + extra for r in sizes.rank], sizes.shape)
 
 

@@ -1,4 +1,4 @@
-"""Recovery by spectral shrinkage, for data whose spectra decay."""
+"""Recovery by spectral shrinkage, for data whose singular values decay slowly."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tensormend.recovery.problem import Problem
 
 __all__ = ["Shrink", "ShrinkState"]
 
-SOLVED = 1e-8  # relative residual at which there is nothing left to do
+SOLVED = 1e-8  # relative residual of the inner system at which conjugate gradients end
 
 
 @dataclass(frozen=True, eq=False)
 class ShrinkState:
-    """An iterate, the one before it, ``x + A*(y - A(x))`` of both, and what led here.
+    """An iterate, the previous one, and ``x + A*(y - A(x))`` of both.
 
     ``strength`` and ``degrees_of_freedom`` are those of the last shrinkage.
     """
@@ -44,37 +44,26 @@ class ShrinkState:
 
 @dataclass(frozen=True)
 class Shrink:
-    """Shrink the singular directions of every mode instead of cutting at a rank.
+    """Spectral shrinkage along a path of decreasing strengths.
 
-    A fixed point of ``x = S(x + A*(y - A(x)))`` is sought, where ``S`` (see `tensormend.shrinkage`)
-    multiplies the singular directions of every unfolding by ``s^2 / (s^2 + tau^2)``. Given the
-    directions and weights, ``S`` is a linear map ``F``, and the fixed point of that map is the
-    minimizer of ``||A(x) - y||^2 / 2 + <x, (F^-1 - 1) x> / 2``. One iteration takes directions and
-    weights from the iterate and a few steps of conjugate gradients towards that minimizer, in the
-    coordinates of the core; without these steps it is the plain iteration, which gets there far
-    more slowly. Directions are taken a little ahead of the iterate, at
-    ``x + momentum (x - previous)``, which helps as well.
-
-    The strength ``tau / ||x||`` comes down from ``initial_strength`` to ``strength`` by the
-    factor ``decay``, with ``iterations_per_strength`` iterations at each value: every stage starts
-    from the last, which is what makes the answer good where few entries are observed, and
-    what lets a validation set choose the strength along the way. A run ends with the path.
-    The rank of the problem limits the number of directions.
+    The rank of the problem only limits the number of singular directions; these are weighted by
+    their singular values instead of being truncated.
 
     Parameters
     ----------
     strength : float, default=3e-3
-        Final ``tau / ||x||``; small for clean data of which many entries are observed.
+        Last value of ``tau / ||x||`` on the path. Small values suit data with little noise and
+        many observed entries.
     initial_strength : float, default=0.1
-        First value of ``tau / ||x||``.
+        First value of ``tau / ||x||`` on the path.
     decay : float, default=0.75
-        Factor between one strength and the next.
+        Ratio of successive strengths, between 0 and 1.
     iterations_per_strength : int, default=2
-        Iterations at each strength.
+        Number of iterations at each strength.
     cg_steps : int, default=1
-        Conjugate gradient steps in an iteration.
+        Number of conjugate gradient steps in an iteration; 0 for the plain fixed-point iteration.
     momentum : float, default=0.7
-        How far ahead of the iterate directions are taken; unstable from 1 on.
+        Extrapolation of the tensor whose singular directions are used, 0 or more and below 1.
     mode_weights : tuple of float, optional
         Factors on ``tau``, one per mode; all 1 by default.
 
@@ -82,6 +71,33 @@ class Shrink:
     ------
     InputError
         If a setting is out of its range.
+
+    Notes
+    -----
+    A fixed point of ``x = S(x + A*(y - A(x)))`` is sought. ``S`` multiplies the directions of
+    singular value ``s`` in the unfolding along every mode by ``s^2 / (s^2 + tau^2)``, the Wiener
+    filter, mode after mode. For fixed directions and weights ``S`` is a linear map ``F``, and the
+    fixed point minimizes::
+
+        ||A(x) - y||^2 / 2 + <x, (F^-1 - 1) x> / 2
+
+    An iteration computes ``F`` from ``v + momentum (v - previous v)`` with ``v = x + A*(y - A(x))``
+    and takes ``cg_steps`` steps of conjugate gradients towards this minimizer, in the coordinates
+    of the core.
+
+    The strength decreases geometrically from ``initial_strength`` to ``strength``; each stage
+    continues from the result of the one before. A validation set can so choose the strength in a
+    single run. The run ends with status ``FINISHED`` after the iterations at the last strength.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((20, 30, 40), rank=2, rng=0)
+    >>> operator = tm.Sampling(truth.shape, tm.simulate.sample_indices(truth.shape, 0.3, rng=1))
+    >>> solver = tm.solvers.Shrink(strength=0.01)
+    >>> result = tm.recover(operator, operator.forward(truth), rank=8, method=solver)
+    >>> result.status.name, result.n_iter == solver.n_path
+    ('FINISHED', True)
     """
 
     name: ClassVar[str] = "shrink"
@@ -95,8 +111,11 @@ class Shrink:
     mode_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.strength < np.inf:
-            raise InputError(f"strength must be a number, 0 or more, got {self.strength!r}")
+        for name in ("strength", "initial_strength"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise InputError(
+                    f"{name} must be a finite number, 0 or more, got {getattr(self, name)!r}"
+                )
         if not 0 < self.decay < 1:
             raise InputError(f"decay must lie between 0 and 1, got {self.decay!r}")
         if not 0 <= self.momentum < 1:
@@ -106,7 +125,7 @@ class Shrink:
                 raise InputError(f"{name} must be {least} or more, got {getattr(self, name)!r}")
 
     def strength_at(self, n_steps: int) -> float:
-        """Return the strength in force in a step, counted from 0.
+        """Return the strength of an iteration.
 
         Parameters
         ----------
@@ -125,7 +144,7 @@ class Shrink:
 
     @property
     def n_path(self) -> int:
-        """Number of steps until all iterations at the final strength are done."""
+        """Number of iterations of the whole path."""
         if self.strength >= self.initial_strength:
             return self.iterations_per_strength
         floor = max(self.strength, np.finfo(float).tiny)
@@ -134,22 +153,22 @@ class Shrink:
         )
 
     def init(self, problem: Problem, x0: Tucker | None) -> ShrinkState:
-        """Start at ``x0`` or at the shrunken ``A* y``."""
+        """Evaluate ``x0``, by default ``A* y`` shrunk at the first strength."""
         strength, freedom = np.nan, np.nan
         if x0 is None:
-            back = problem.operator.adjoint_tensor(problem.y)
+            z = problem.operator.adjoint_tensor(problem.y)
             strength = self.strength_at(0)
-            start = shrink(back, strength, mode_weights=self.mode_weights, rank=problem.rank)
-            x0, freedom = start.x, start.degrees_of_freedom
+            first = shrink(z, strength, mode_weights=self.mode_weights, rank=problem.rank)
+            x0, freedom = first.x, first.degrees_of_freedom
         x0 = x0.orthonormal()
         loss, moved = problem.operator.gradient_step(x0, problem.y)
         return ShrinkState(x0, loss, np.nan, x0, moved, moved, 0, strength, freedom, False)
 
     def step(self, problem: Problem, state: ShrinkState) -> ShrinkState:
-        """Take directions and weights from the iterate, and solve for the core."""
+        """Compute directions and weights from the iterate, and improve the core."""
         strength = self.strength_at(state.n_steps)
         shrunk = shrink(
-            self._ahead(state),
+            self._extrapolate(state),
             strength,
             mode_weights=self.mode_weights,
             rank=problem.rank,
@@ -171,13 +190,13 @@ class Shrink:
             n_steps >= self.n_path,
         )
 
-    def _ahead(self, state: ShrinkState) -> ImplicitTensor:
+    def _extrapolate(self, state: ShrinkState) -> ImplicitTensor:
         if state.n_steps == 0 or self.momentum == 0:
             return state.moved
         return extrapolate(state.moved, state.last_moved, self.momentum)
 
     def save(self, state: ShrinkState) -> dict[str, Array]:
-        """Return the arrays that determine a state."""
+        """Return the last two iterates and the numbers that determine a state."""
         numbers = (state.step_size, state.strength, state.degrees_of_freedom)
         return {
             "n_steps": np.array(state.n_steps),
@@ -187,7 +206,7 @@ class Shrink:
         }
 
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> ShrinkState:
-        """Return the state that `save` was given."""
+        """Return the state that these arrays determine."""
         step_size, strength, freedom = (float(number) for number in arrays["numbers"])
         x = Tucker.from_arrays(arrays)
         previous = Tucker.from_arrays(take_prefix("previous.", arrays))
@@ -202,24 +221,30 @@ class Shrink:
     def degrees_of_freedom(
         self, problem: Problem, x: Tucker, rng: np.random.Generator, n_steps: int = 6
     ) -> float:
-        """Estimate the effective degrees of freedom of a fit, its directions and weights fixed.
-
-        Then ``y -> A(x)`` is linear, and its trace is estimated by its answer to random signs
-        (Hutchinson), found by conjugate gradients. That the directions follow the data too is not
-        counted, so this is a lower bound.
+        """Estimate the effective degrees of freedom of a fit.
 
         Parameters
         ----------
         problem : Problem
-            Operator, measurements and rank of the problem to solve.
+            The problem that was solved.
         x : Tucker
-        rng : Generator
-            Generator, or seed of one.
+            The fit, in the units of the data.
+        rng : numpy.random.Generator
+            Generator of the random signs.
         n_steps : int, default=6
+            Number of conjugate gradient steps.
 
         Returns
         -------
         float
+            Estimated trace of the map from ``y`` to ``A(x)``.
+
+        Notes
+        -----
+        For fixed directions and weights the map from ``y`` to ``A(x)`` is linear. Its trace is
+        estimated by Hutchinson's method, from its value at one vector of random signs, which is
+        computed by conjugate gradients. That the directions depend on the data is neglected, so
+        the expected value is a lower bound.
         """
         x = x * (1 / problem.unit)
         problem = problem.in_units()
