@@ -70,7 +70,7 @@ class TensormendWarning(UserWarning):
 
 
 class CheckpointWarning(TensormendWarning):
-    """A checkpoint could not be saved; the run goes on without."""
+    """A checkpoint could not be saved; the run continues without it."""
 
 
 class DataWarning(TensormendWarning):
@@ -78,7 +78,7 @@ class DataWarning(TensormendWarning):
 
 
 class NativeKernelWarning(TensormendWarning, RuntimeWarning):
-    """The compiled kernels are not there; their slower twins take over."""
+    """The compiled kernels are not available; slower NumPy versions are used."""
 
 
 def require(module: str, extra: str, what: str) -> ModuleType:

@@ -176,7 +176,8 @@ def test_the_path_comes_down_to_the_final_strength() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"strength": -1.0}, "strength must be a number, 0 or more, got -1.0"),
+        ({"strength": -1.0}, "strength must be a finite number, 0 or more, got -1.0"),
+        ({"initial_strength": np.nan}, "initial_strength must be a finite number, 0 or more"),
         ({"decay": 1.0}, "decay must lie between 0 and 1, got 1.0"),
         ({"momentum": 1.0}, "momentum must be 0 or more and below 1, got 1.0"),
         ({"iterations_per_strength": 0}, "iterations_per_strength must be 1 or more, got 0"),

@@ -188,7 +188,7 @@ class Problem:
         Parameters
         ----------
         dtype : data type
-            float32 or float64 for a real problem, complex64 or complex128 for a complex one, at
+            Type float32 or float64 for real problems, complex64 or complex128 for complex ones, at
             most as wide as the problem's.
 
         Returns
