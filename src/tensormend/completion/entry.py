@@ -70,112 +70,161 @@ def complete(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     resume: bool = False,
 ) -> Completion:
-    """Fill in the missing entries of a tensor, by a selected model or one of given rank.
+    """Fill in the missing entries of a tensor.
 
-    By default a validation set that imitates the pattern of missing entries is held out. A
-    regularization path and, where the error suggests exact low rank, increasing Tucker ranks are
-    compared on it; the selected model is refitted to all observed entries.
+    With ``rank="auto"`` the model is selected: a validation set that imitates the pattern of
+    missing entries is held out, a regularization path and, where the error suggests exact low
+    rank, increasing Tucker ranks are compared on it, and the selected model is refitted to all
+    observed entries. With a given rank a Tucker tensor of that rank is fitted.
 
     Parameters
     ----------
-    data : array_like, DataArray, Series, DataFrame, sparse.COO or TensorData
-        The data: an array or ``xarray.DataArray`` with NaN at missing entries, or with
-        ``observed``; a ``numpy.ma`` array, masked at missing entries; a vector of values with
-        ``indices`` and ``shape``; a pandas Series with a MultiIndex or a long DataFrame, missing
-        entries absent or NaN; a ``sparse.COO``, whose stored entries are observed; a
-        `TensorData`, as `load` returns it.
+    data : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+        The data, in one of these forms:
+
+        * array or ``xarray.DataArray``: missing entries are NaN, or False in ``observed``;
+        * ``numpy.ma`` array: missing entries are masked;
+        * vector of values with ``indices`` and ``shape``;
+        * pandas Series with a MultiIndex, or DataFrame in long form: missing entries are absent
+          or NaN;
+        * ``sparse.COO``: the stored entries are observed;
+        * `TensorData`, as `load` returns it: missing entries are NaN.
     rank : "auto", int or sequence of int, default="auto"
-        Multilinear rank, one int per mode or one for all (reduced where a mode is smaller).
-        ``"auto"`` compares models on held-out entries, see Notes.
-    observed : array_like of bool, optional
-        True where ``data`` is observed. Values at other entries, NaN among them, are ignored.
-    indices : array_like of int, shape (m, d), optional
-        Indices of the values in ``data``.
-    shape : sequence of int, optional
-        Shape of the tensor, with ``indices``.
-    modes : sequence of labels, optional
-        Columns of a DataFrame that hold the labels of each mode; by default all but the last.
-    value_column : label, optional
-        Column of a DataFrame that holds the values; by default the last.
+        Multilinear rank, one int per mode, or one for all modes (reduced where a mode is
+        smaller). ``"auto"`` selects a model on held-out entries.
+    observed : array_like of bool, default=None
+        True where ``data`` is observed; same shape as ``data``. Values at other entries are
+        ignored.
+    indices : array_like of int of shape (m, d), default=None
+        Indices of the values, if ``data`` is a vector of ``m`` values.
+    shape : sequence of int, default=None
+        Shape of the tensor. Required with ``indices``.
+    modes : sequence of labels, default=None
+        Columns of a DataFrame that hold the labels of the modes, in the order of the modes; by
+        default all columns but that of the values.
+    value_column : label, default=None
+        Column of a DataFrame that holds the values; by default the last one.
     model : {"auto", "shrinkage", "tucker"}, default="auto"
-        With ``rank="auto"``, the models to compare: shrinkage of the singular values of all
-        unfoldings, Tucker tensors of increasing rank, or both.
+        Models that ``rank="auto"`` compares: ``"shrinkage"`` of the singular values of all
+        unfoldings, ``"tucker"`` tensors of increasing rank, or both.
     method : str or Solver, default="auto"
-        Algorithm for a given rank, as in `recover`.
-    step : str, float or StepRule, optional
-        Step rule for a given rank, as in `recover`.
-    init : {"corrected", "spectral", "random"} or Tucker, optional
-        Initial point for a given rank, ``"corrected"`` by default. A tensor is in the units of
-        the fit, so it is refused where values are transformed, centred or standardized.
-    center : {"auto", "mean", "all"}, sequence of int, or None, default="auto"
-        Subtract the grand mean (``"mean"``), with effects of the slices of all modes (``"all"``)
-        or of some, or nothing (``None``). With ``"auto"`` the centring is selected with the model:
-        for ``rank="auto"`` the grand mean is subtracted, and effects where whole fibres are
-        missing and the held-out error is lower with them; for a given rank nothing is, because
-        means change the rank.
-    standardize : int, optional
+        Algorithm for a given rank: a name such as ``"rgn"`` or ``"sm-qrgd"``, or an instance of
+        a class in ``tensormend.solvers``. `recover` lists the names.
+    step : {"normalized", "constant"}, float or StepRule, default=None
+        Step rule for a given rank, for the methods that have one; ``None`` is the default of
+        the method.
+    init : {"corrected", "spectral", "random"} or Tucker, default=None
+        Initial estimate for a given rank; ``None`` is ``"corrected"``. A `Tucker` tensor is
+        accepted only if values are neither transformed, centred nor standardized, because the
+        fit is in other units otherwise.
+    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
+        What to subtract before the fit: the grand mean (``"mean"``), the grand mean and an
+        effect for every slice of all modes (``"all"``) or of the modes given, or nothing
+        (``None``). ``"auto"`` follows the model: shrinkage subtracts the grand mean and, where
+        whole fibres are missing and it lowers the held-out error, effects of all modes; a Tucker
+        model, of selected or given rank, subtracts nothing, because means change the rank.
+    standardize : int, default=None
         Mode whose slices are divided by their standard deviations.
-    transform : {"log1p"}, optional
-        Fit a function of the values; ``"log1p"`` is for counts over several orders of magnitude.
-    clip : pair of float or None, optional
-        Least and largest value that may be filled in, ``None`` for no bound on a side.
-    preprocessing : Preprocessing, optional
-        The four settings above in one object, in their place.
-    validation_fraction : float, optional
-        Fraction of the observed entries to hold out; 0.1 by default for ``rank="auto"``, and none
-        for a given rank, where the held-out entries are not used in the fit.
-    validation_data : pair of array_like, optional
-        Indices, ``m x d``, and values of entries to compare a fit of given rank with.
-    tol, xtol, min_delta, patience, max_iter : optional
-        When a fit of given rank stops, see `StoppingCriteria`.
-    time_limit : float, optional
-        Seconds after which the best model so far is refitted and returned.
-    memory_limit : float, optional
-        Bytes that the run may take; by default the memory that is available. A run that would
-        take more is refused before it starts; `estimate_cost` returns what it takes.
-    rng : int or numpy.random.Generator, optional
-        Seed or generator for the held-out entries and random initial points.
-    threads : int, optional
-        Threads of the kernels, all cores by default.
-    measurement_dtype : dtype, optional
-        Data type to store the values in during a fit of given rank, as in `recover`.
-    callback : callable or sequence of callables, optional
-        Each is called with a `CompletionProgress` after every iteration and every comparison.
+    transform : {"log1p"}, default=None
+        Function of the values that is fitted in their place; ``"log1p"`` suits counts over
+        several orders of magnitude.
+    clip : pair of float or None, default=None
+        Smallest and largest value that may be filled in; ``None`` on a side is no bound.
+    preprocessing : Preprocessing, default=None
+        ``transform``, ``center``, ``standardize`` and ``clip`` in one object. They cannot be
+        given beside it.
+    validation_fraction : float, default=None
+        Fraction of the observed entries to hold out. With ``rank="auto"`` at most 0.5, and
+        ``None`` is 0.1. With a given rank held-out entries are not fitted, and ``None`` holds
+        out nothing, so that the error of imputed values is not assessed.
+    validation_data : pair of array_like, default=None
+        Indices of shape ``(m, d)`` and ``m`` values of further entries, on which a fit of given
+        rank is assessed. Not together with ``validation_fraction``.
+    tol : float, default=1e-6
+        Relative residual at which a fit of given rank stops.
+    xtol : float, default=None
+        Relative change of the iterates at which a fit of given rank stops; ``None`` is
+        ``tol / 100``.
+    min_delta : float, default=1e-6
+        A fit of given rank stops if the best loss has decreased by less than this fraction over
+        the last ``patience`` iterations.
+    patience : int, default=50
+        Number of iterations over which ``min_delta`` is measured.
+    max_iter : int, default=500
+        Maximum number of iterations of a fit of given rank.
+    time_limit : float, default=None
+        Limit of the run time in seconds. A search ends after 70% of it, and the best model so
+        far is refitted; every fit stops in time. ``None`` is no limit.
+    memory_limit : float, default=None
+        Limit of the memory in bytes; ``None`` is the memory available. A run that needs more, by
+        `estimate_cost`, is refused before it starts.
+    rng : int or numpy.random.Generator, default=None
+        Seed or generator of the held-out entries and of random initial estimates. Pass an int
+        for reproducible results.
+    threads : int, default=None
+        Number of threads of the compiled kernels; ``None`` is all cores. The result does not
+        depend on it.
+    measurement_dtype : dtype, default=None
+        Data type that the values are rounded to and stored in during a fit of given rank, such
+        as ``numpy.float32`` to halve their memory; iterates keep the data type of the data.
+    callback : callable or sequence of callables, default=None
+        Called with a `CompletionProgress` after every iteration and every comparison of models.
         Returning true ends the search (the best model so far is then refitted) or, during the
         final fit, the fit.
     progress : bool, default=False
-        Show a progress bar on stderr.
-    checkpoint : path or Checkpoint, optional
-        Folder to save the run in, every 5 seconds or as a `Checkpoint` says. One run at a time
-        may use it.
+        Whether to show a progress bar on stderr, if it is a terminal.
+    checkpoint : path or Checkpoint, default=None
+        Folder to save the run in, created if it does not exist: every 5 seconds, or as often as
+        a `Checkpoint` says. One run at a time may use a folder.
     resume : bool, default=False
-        Continue the run in that folder, if there is one. The result is the same as that of a run
-        that was not interrupted: bit for bit on the same machine, to rounding on one with another
-        processor or other libraries. The time limit counts anew and may differ, as may
-        ``threads``; all other arguments must be the same.
+        Whether to continue the run saved in ``checkpoint``; without one the run begins. All
+        arguments must be the same, except ``time_limit``, which counts anew, and ``threads``.
+        The result is identical to that of an uninterrupted run on the same machine, and equal to
+        rounding on another.
 
     Returns
     -------
     Completion
-        The completed ``data`` in the type that was given, an estimate of their error (``trust``),
-        the models compared (``trials``), and the fit itself (``fit``).
+        Result with the attributes
+
+        * ``data``: the completed data, in the type that was given, observed entries unchanged;
+        * ``trust``: estimated error of the imputed values and a verdict, see `Trust`;
+        * ``trials`` and ``best_trial``: the models compared and the selected one, see `Trial`;
+        * ``fit``: the final fit, a `Result` with ``x``, ``status`` and ``history``;
+        * ``n_iter`` and ``seconds``: iterations of all fits, and the time of the whole run.
 
     Raises
     ------
     InputError
-        If an argument is not valid, or cannot be honoured together with the others.
+        If an argument is not valid, or cannot be used together with the others: options of a
+        single fit (``method``, ``step``, ``init``, ``tol``, ``xtol``, ``min_delta``,
+        ``patience``, ``max_iter``, ``measurement_dtype``, ``validation_data``) require a rank.
     MemoryLimitError
-        If the run would take more memory than there is.
+        If the run needs more memory than ``memory_limit``, or than is available.
     CheckpointError
-        If a checkpoint belongs to another run.
+        If ``checkpoint`` holds another run, or is in use.
+
+    See Also
+    --------
+    estimate_cost : Memory and time of a completion, before it is run.
+    inspect : Describe data with missing entries, and try ranks.
+    recover : Recover a tensor from any linear measurements.
 
     Notes
     -----
-    For ``rank="auto"``: entries are held out in the pattern of the missing ones; shrinkage is
-    followed from strong to weak, and the strongest is selected whose held-out error is above the
-    least by at most the standard error of the difference and 1%; then the strength of single modes
-    is adjusted. Where that error is small, Tucker ranks are compared as well, from 1 on. Options
-    of a single fit (``method``, ``step``, ``init``, ``tol`` and the like) are refused then.
+    The selection by ``rank="auto"`` has four steps.
+
+    1. Entries are held out in the pattern of the missing ones: single entries, whole fibres, or
+       both. Small data are split into several folds.
+    2. Shrinkage is followed from strong to weak. Of all strengths the strongest is selected
+       whose held-out error exceeds the smallest by no more than the standard error of the
+       difference, and by no more than 1%; then the strengths of single modes are adjusted.
+    3. Where the held-out error is small, the data may be of exactly low rank: Tucker ranks are
+       increased from 1 as long as the held-out error decreases.
+    4. The selected model is fitted to all observed entries.
+
+    Errors in ``trust`` come from the predictions of step 2 or 3, which did not use the held-out
+    entries.
 
     Examples
     --------
@@ -185,6 +234,12 @@ def complete(
     >>> result = tm.complete(data, rng=0)
     >>> bool(np.allclose(result.data, truth)), result.rank, result.trust.verdict.name
     (True, (2, 2, 2), 'RELIABLE')
+
+    With a given rank, and a tenth of the observed entries held out:
+
+    >>> result = tm.complete(data, rank=2, validation_fraction=0.1, rng=0)
+    >>> result.status.name, bool(result.trust.relative_error < 1e-4)
+    ('CONVERGED', True)
     """
     watch = Watch(_as_callbacks(callback), started=time.perf_counter())
     options = FitOptions(
@@ -232,19 +287,53 @@ def estimate_cost(
     method: str | Solver[Any] = "auto",
     threads: int | None = None,
 ) -> Cost:
-    """Estimate the memory and time that `complete` will take with the same arguments.
+    """Estimate the memory and time that `complete` takes with the same arguments.
 
     Parameters
     ----------
-    data, rank, observed, indices, shape, modes, value_column, model, method, threads
-        As for `complete`.
+    data : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+        The data, in any form that `complete` takes.
+    rank : "auto", int or sequence of int, default="auto"
+        Multilinear rank, one int per mode or one for all modes; ``"auto"`` estimates the cost of
+        selecting a model.
+    observed : array_like of bool, default=None
+        True where ``data`` is observed.
+    indices : array_like of int of shape (m, d), default=None
+        Indices of the values, if ``data`` is a vector of ``m`` values.
+    shape : sequence of int, default=None
+        Shape of the tensor. Required with ``indices``.
+    modes : sequence of labels, default=None
+        Columns of a DataFrame that hold the labels of the modes; by default all columns but that
+        of the values.
+    value_column : label, default=None
+        Column of a DataFrame that holds the values; by default the last one.
+    model : {"auto", "shrinkage", "tucker"}, default="auto"
+        Models that ``rank="auto"`` compares. The estimate is that of shrinkage, which costs
+        more than Tucker ranks do.
+    method : str or Solver, default="auto"
+        Algorithm for a given rank, as for `recover`.
+    threads : int, default=None
+        Number of threads of the compiled kernels; ``None`` is all cores.
 
     Returns
     -------
     Cost
-        Memory is counted array by array. Time is modelled, for one or two folds of a search: a
-        guide, not a promise. Small data with whole fibres missing, which take up to five folds,
-        and hypersparse data take longer.
+        Memory in ``bytes``, time in ``seconds``, and both in a sentence, ``str(cost)``.
+
+    Raises
+    ------
+    InputError
+        If the data or an argument are not valid.
+
+    See Also
+    --------
+    complete : Its ``memory_limit`` is compared with this estimate.
+
+    Notes
+    -----
+    Memory is counted array by array. Time is a model scaled by the measured speed of the
+    machine, for one or two folds of a search; small data with whole fibres missing, which are
+    split into up to five folds, and hypersparse data take longer.
 
     Examples
     --------

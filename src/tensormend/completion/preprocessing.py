@@ -113,6 +113,11 @@ class Preprocessing:
         -------
         tuple of int or None
             The modes with effects, ``()`` for the mean alone, ``None`` for no centring.
+
+        Raises
+        ------
+        InputError
+            If a mode is named twice or does not exist.
         """
         if self.center is None or self.center == "auto":
             return None

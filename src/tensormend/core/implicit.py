@@ -67,18 +67,19 @@ class ImplicitTensor(Protocol):
         """Data type of the entries."""
 
     def compress(self, mode: int, q: Array) -> ImplicitTensor:
-        """Return the mode product with ``q^H``, ``q`` having a row for every index of the mode.
+        """Return the mode product with ``q^H``.
 
         Parameters
         ----------
         mode : int
-            Mode, counted from 0; negative modes count from the last.
-        q : ndarray
+            Mode, counted from 0.
+        q : ndarray of shape (n_mode, r)
+            Matrix with one row for every index of the mode.
 
         Returns
         -------
         ImplicitTensor
-            The mode product with ``q^H``, ``q`` having a row for every index of the mode.
+            The product, whose size along the mode is ``r``.
         """
         ...
 
@@ -94,6 +95,7 @@ class ImplicitTensor(Protocol):
         Returns
         -------
         ndarray
+            All entries of the tensor.
         """
         ...
 
@@ -143,16 +145,18 @@ class DenseTensor:
         Parameters
         ----------
         mode : int
-            Mode, counted from 0; negative modes count from the last.
+            Mode of the unfolding, counted from 0.
         rank : int
-            Multilinear rank, one int per mode or one for all modes.
+            Number of singular vectors.
         init : ndarray, optional
+            Basis to begin a subspace iteration with, where one is used.
         tol : float, optional
+            Not used: the vectors of a dense tensor are exact.
 
         Returns
         -------
-        ndarray
-            The leading left singular vectors of an unfolding.
+        ndarray of shape (n_mode, rank)
+            Orthonormal basis of the leading left singular subspace.
         """
         del tol
         matrix = np.moveaxis(self.array, mode, 0).reshape(self.shape[mode], -1)
@@ -184,7 +188,9 @@ class DenseTensor:
         Parameters
         ----------
         previous : DenseTensor
+            The tensor of the iteration before.
         momentum : float
+            Weight of the difference.
 
         Returns
         -------
@@ -194,17 +200,19 @@ class DenseTensor:
         return DenseTensor(self.array + momentum * (self.array - previous.array), self.threads)
 
     def panel(self, mode: int, q: Array) -> Array:
-        """``M^T conj(q)`` for the unfolding ``M``, columns in C order.
+        """Multiply the transposed unfolding ``M`` by ``conj(q)``.
 
         Parameters
         ----------
         mode : int
-            Mode, counted from 0; negative modes count from the last.
-        q : ndarray
+            Mode of the unfolding, counted from 0.
+        q : ndarray of shape (n_mode, r)
+            Basis of a subspace of that mode.
 
         Returns
         -------
-        ndarray
+        ndarray of shape (prod of other sizes, r)
+            ``M^T conj(q)``, the other modes in C order along its rows.
         """
         rows = np.moveaxis(self.array, mode, -1).reshape(-1, self.shape[mode])
         return np.asarray(rows @ q.conj())
@@ -220,6 +228,11 @@ class TensorSum:
         The terms.
     weights : sequence of float, optional
         One weight per term; all 1 by default.
+
+    Raises
+    ------
+    InputError
+        If there are no terms, if their shapes differ, or if there is not one weight per term.
 
     Examples
     --------
@@ -269,10 +282,12 @@ class TensorSum:
         Parameters
         ----------
         factors : sequence of ndarray
+            One matrix per mode, of shape ``(n_k, r_k)``.
 
         Returns
         -------
-        ndarray
+        ndarray of shape (r_1, ..., r_d)
+            The sum times ``U_k^H`` along every mode.
         """
         return self._add([project(term, factors) for term in self.terms])
 

@@ -59,12 +59,14 @@ class TuckerTangent:
         point : Tucker
             Point of the manifold, with orthonormal factors.
         core : ndarray
-            Core ``D`` of the part along the point's own factors.
+            The product ``G ×_j U_j^H``, of the shape of the core of the point.
         gradients : sequence of ndarray
+            For every mode the product above, of the shape of its factor.
 
         Returns
         -------
         TuckerTangent
+            The orthogonal projection of ``G``.
         """
         factors = tuple(
             (gradient - u @ (u.conj().T @ gradient)) @ inverse

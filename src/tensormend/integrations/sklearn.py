@@ -1,4 +1,4 @@
-"""`complete` as scikit-learn estimators; the only module that imports scikit-learn."""
+"""Estimators for scikit-learn; the only module that imports scikit-learn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["TuckerImputer", "TuckerRegressor"]
 
 
 class _TuckerEstimator(BaseEstimator):
-    """What the estimators share: the parameters of `complete`, and the call of it."""
+    """Parameters of `complete`, and the call of it."""
 
     def __init__(
         self,
@@ -83,44 +83,62 @@ class _TuckerEstimator(BaseEstimator):
 
 
 class TuckerImputer(TransformerMixin, _TuckerEstimator):
-    """Fill in the missing entries of a tensor by `complete`, as a transformer.
+    """Imputation of the missing entries of a tensor by a low-rank model.
 
-    `fit` and `transform` take data with missing entries of any type that `complete` reads without
-    further arguments, such as arrays with NaN; ``y`` is ignored.
+    A transformer around `complete`, for matrices and tensors of any order.
 
     Parameters
     ----------
     rank : "auto", int or sequence of int, default="auto"
-        Multilinear rank, one int per mode or one for all; ``"auto"`` selects a model.
-    model, method, center, standardize
-        As for `complete`.
-    value_transform : {"log1p"} or None, default=None
-        The ``transform`` of `complete`.
-    clip, validation_fraction
-        As for `complete`.
-    tol, max_iter
-        As for `complete`, for a given rank.
-    time_limit
-        As for `complete`.
+        Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
+        held-out entries.
+    model : {"auto", "shrinkage", "tucker"}, default="auto"
+        Models that ``rank="auto"`` compares: shrinkage of the singular values of all unfoldings,
+        Tucker tensors of increasing rank, or both.
+    method : str or Solver, default="auto"
+        Algorithm for a given rank, a name or an instance of a class in ``tensormend.solvers``.
+    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
+        What to subtract before the fit: the grand mean, the grand mean and effects of the slices
+        of all modes or of the modes given, or nothing. ``"auto"`` centres shrinkage models and
+        does not centre Tucker models.
+    standardize : int, default=None
+        Mode whose slices are divided by their standard deviations.
+    value_transform : {"log1p"}, default=None
+        Function of the values that is fitted in their place; the ``transform`` of `complete`.
+    clip : pair of float or None, default=None
+        Smallest and largest predicted value; ``None`` on a side is no bound.
+    validation_fraction : float, default=None
+        Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
+        nothing for a given rank.
+    tol : float, default=1e-6
+        Relative residual at which a fit of given rank stops.
+    max_iter : int, default=500
+        Maximum number of iterations of a fit of given rank.
+    time_limit : float, default=None
+        Limit of the run time of ``fit`` in seconds; ``None`` is no limit.
     random_state : int, Generator, RandomState or None, default=None
-        The ``rng`` of `complete`.
-    threads
-        As for `complete`.
+        Seed or generator of the held-out entries; the ``rng`` of `complete`. Pass an int for
+        reproducible results.
+    threads : int, default=None
+        Number of threads of the compiled kernels; ``None`` is all cores.
 
     Attributes
     ----------
     completion_ : Completion
-        The completion of the data that were fitted.
-    rank_, shape_ : tuple of int
-        Rank of the model and shape of the tensor.
+        The completion of the data passed to `fit`, with its ``trust`` and ``trials``.
+    rank_ : tuple of int
+        Multilinear rank of the model.
+    shape_ : tuple of int
+        Shape of the tensor.
     n_iter_ : int
-        Number of iterations.
+        Number of iterations of all fits.
     n_features_in_ : int
         Size of the second mode, which is the number of columns of a matrix.
 
     See Also
     --------
-    TuckerRegressor : The same for entries given by their indices.
+    TuckerRegressor : Predict entries from their indices.
+    tensormend.complete : The function that the estimator calls.
 
     Examples
     --------
@@ -137,35 +155,34 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
 
         Parameters
         ----------
-        X : array_like
-            Data with missing entries, of any kind that `complete` takes without further arguments.
-        y : array_like, optional
-            Not used, present for compatibility with scikit-learn.
+        X : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+            Data in any form that `complete` takes without further arguments, such as an array with
+            NaN at missing entries.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
-        Self
-            The estimator itself.
+        TuckerImputer
+            The fitted estimator.
         """
         self._complete(X)
         self.n_features_in_ = self.shape_[1]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Fill in the missing entries of data from the fitted model; observed ones are kept.
-
-        The data must have the shape that was fitted and, where both have labels, these labels;
-        which entries are observed, and their values, may differ.
+        """Fill in missing entries from the fitted model; observed entries are kept.
 
         Parameters
         ----------
-        X : array_like
-            The data that was passed to `fit`.
+        X : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+            Data of the shape that was fitted and, where both are labelled, with the same labels.
+            Which entries are observed, and their values, may differ from the data passed to `fit`.
 
         Returns
         -------
-        object
-            The completed data.
+        array or labelled data
+            The completed data, in the type of ``X``.
         """
         check_is_fitted(self)
         given, fitted = as_observations(X), self.completion_
@@ -175,17 +192,19 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         return other.fitted_values(keep_observed=True)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit a model to data with missing entries and fill them in.
+        """Fit a model to data with missing entries and fill these in.
 
         Parameters
         ----------
-        X : array_like
-        y : array_like, optional
-            Measurements, one per row of the operator.
+        X : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
+            Data as for `fit`.
+        y : object, default=None
+            Ignored; present for compatibility with scikit-learn.
 
         Returns
         -------
-        object
+        array or labelled data
+            The completed data, in the type of ``X``; observed entries are kept.
         """
         return self.fit(X, y).completion_.data
 
@@ -196,51 +215,70 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
 
 
 class TuckerRegressor(RegressorMixin, _TuckerEstimator):
-    """Predict entries of a tensor from their indices by `complete`, as a regressor.
+    """Prediction of the entries of a tensor from their indices by a low-rank model.
 
-    Samples are entries: ``X`` holds their indices, ``m x d`` integers, and ``y`` their values, so
-    that every splitter of scikit-learn splits entries.
+    A regressor around `complete`. A sample is an entry: a row of ``X`` holds its indices, and
+    ``y`` its value, so that the splitters and searches of scikit-learn split entries.
 
     Parameters
     ----------
     rank : "auto", int or sequence of int, default="auto"
-        Multilinear rank, one int per mode or one for all; ``"auto"`` selects a model.
+        Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
+        held-out entries.
     shape : sequence of int
-        Shape of the tensor.
-    model, method, center, standardize
-        As for `complete`.
-    value_transform : {"log1p"} or None, default=None
-        The ``transform`` of `complete`.
-    clip, validation_fraction
-        As for `complete`.
-    tol, max_iter
-        As for `complete`, for a given rank.
-    time_limit
-        As for `complete`.
+        Shape of the tensor. Required; the default of ``None`` is refused by `fit`.
+    model : {"auto", "shrinkage", "tucker"}, default="auto"
+        Models that ``rank="auto"`` compares: shrinkage of the singular values of all unfoldings,
+        Tucker tensors of increasing rank, or both.
+    method : str or Solver, default="auto"
+        Algorithm for a given rank, a name or an instance of a class in ``tensormend.solvers``.
+    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
+        What to subtract before the fit: the grand mean, the grand mean and effects of the slices
+        of all modes or of the modes given, or nothing. ``"auto"`` centres shrinkage models and
+        does not centre Tucker models.
+    standardize : int, default=None
+        Mode whose slices are divided by their standard deviations.
+    value_transform : {"log1p"}, default=None
+        Function of the values that is fitted in their place; the ``transform`` of `complete`.
+    clip : pair of float or None, default=None
+        Smallest and largest predicted value; ``None`` on a side is no bound.
+    validation_fraction : float, default=None
+        Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
+        nothing for a given rank.
+    tol : float, default=1e-6
+        Relative residual at which a fit of given rank stops.
+    max_iter : int, default=500
+        Maximum number of iterations of a fit of given rank.
+    time_limit : float, default=None
+        Limit of the run time of ``fit`` in seconds; ``None`` is no limit.
     random_state : int, Generator, RandomState or None, default=None
-        The ``rng`` of `complete`.
-    threads
-        As for `complete`.
+        Seed or generator of the held-out entries; the ``rng`` of `complete`. Pass an int for
+        reproducible results.
+    threads : int, default=None
+        Number of threads of the compiled kernels; ``None`` is all cores.
 
     Attributes
     ----------
     completion_ : Completion
-        The completion of the tensor.
-    rank_, shape_ : tuple of int
-        Rank of the model and shape of the tensor.
+        The completion of the tensor, with its ``trust`` and ``trials``.
+    rank_ : tuple of int
+        Multilinear rank of the model.
+    shape_ : tuple of int
+        Shape of the tensor.
     n_iter_ : int
-        Number of iterations.
+        Number of iterations of all fits.
     n_features_in_ : int
         Number of modes.
 
     See Also
     --------
-    TuckerImputer : The same for data with missing entries.
+    TuckerImputer : Fill in the missing entries of an array.
+    tensormend.complete : The function that the estimator calls.
 
     Notes
     -----
-    A fold may have a slice without any entry left to learn from: a `DataWarning` names it. An
-    entry may be given once, so a bootstrap, which repeats entries, is refused.
+    A split may leave a slice without any entry to fit; a `DataWarning` names it. An entry may be
+    given only once, so that bootstrap samples, which repeat entries, are refused.
 
     Examples
     --------
@@ -295,15 +333,20 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
 
         Parameters
         ----------
-        X : array_like
-            Integer array of shape ``(m, d)``, indices of the observed entries.
-        y : array_like
-            The observed values.
+        X : array_like of int of shape (m, d)
+            Indices of the observed entries, each entry once.
+        y : array_like of shape (m,)
+            Observed values.
 
         Returns
         -------
-        Self
-            The estimator itself.
+        TuckerRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        InputError
+            If ``shape`` or ``y`` is missing, or ``X`` does not hold indices of the tensor.
         """
         if self.shape is None:
             raise InputError(
@@ -320,17 +363,17 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the fitted values at ``m x d`` indices, those it was fitted to among them.
+        """Return the fitted values at indices, also at those of observed entries.
 
         Parameters
         ----------
-        X : array_like
-            Integer array of shape ``(m, d)``, indices of entries.
+        X : array_like of int of shape (m, d)
+            Indices of entries.
 
         Returns
         -------
-        ndarray
-            One value per row.
+        ndarray of shape (m,)
+            One value per row of ``X``.
         """
         check_is_fitted(self)
         return self.completion_.entries(X, keep_observed=False)
@@ -343,7 +386,7 @@ def _as_rng(random_state: Any) -> Any:
 
 
 def _refuse_other_layout(new: Observations, old: Observations) -> None:
-    """Refuse data that do not have the shape and labels of those that were fitted."""
+    """Refuse data whose shape or labels differ from those that were fitted."""
     if new.shape != old.shape:
         raise InputError(
             f"transform takes data of the shape that was fitted, {old.shape}, got {new.shape}; fit "

@@ -1,4 +1,4 @@
-"""Importing this module gives every ``xarray.DataArray`` an attribute ``tensormend``."""
+"""Accessor for xarray: importing this module gives every DataArray an attribute ``tensormend``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ __all__ = ["TensormendAccessor"]
 
 @register_accessor("tensormend")
 class TensormendAccessor:
-    """What tensormend does with a DataArray, NaN where unknown: ``array.tensormend.fill()``.
+    """Accessor ``array.tensormend`` of a DataArray whose missing entries are NaN.
 
     Parameters
     ----------
-    array : array_like
+    array : DataArray
         The array that the accessor belongs to.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> import tensormend.integrations.xarray
+    >>> array = xr.DataArray([[1.0, 2.0], [3.0, float("nan")]], dims=("city", "year"))
+    >>> array.tensormend.fill(rank=1).round(3).values.tolist()
+    [[1.0, 2.0], [3.0, 6.0]]
     """
 
     def __init__(self, array: Any) -> None:
@@ -28,35 +36,37 @@ class TensormendAccessor:
     def complete(
         self, rank: Literal["auto"] | int | Sequence[int] = "auto", **options: Any
     ) -> Completion:
-        """Call `complete` on the array, with the options that it has.
+        """Complete the array by `tensormend.complete`.
 
         Parameters
         ----------
-        rank : {'auto'} or int or sequence of int, default='auto'
-            Multilinear rank, one int per mode or one for all modes.
+        rank : "auto", int or sequence of int, default="auto"
+            Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
+            held-out entries.
         **options
-            Keyword arguments of `complete`.
+            Further keyword arguments of `tensormend.complete`.
 
         Returns
         -------
         Completion
-            The completed data with all that `complete` returns.
+            Result whose ``data`` is the completed DataArray.
         """
         return complete(self._array, rank, **options)
 
     def fill(self, rank: Literal["auto"] | int | Sequence[int] = "auto", **options: Any) -> Any:
-        """Return the DataArray with its holes filled, all else as it was.
+        """Return the DataArray with its missing entries filled in.
 
         Parameters
         ----------
-        rank : {'auto'} or int or sequence of int, default='auto'
-            Multilinear rank, one int per mode or one for all modes.
+        rank : "auto", int or sequence of int, default="auto"
+            Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
+            held-out entries.
         **options
-            Keyword arguments of `complete`.
+            Further keyword arguments of `tensormend.complete`.
 
         Returns
         -------
-        object
-            The DataArray with its holes filled, all else as it was.
+        DataArray
+            The completed array, with its dimensions, coordinates, attributes and name.
         """
         return self.complete(rank, **options).data

@@ -179,11 +179,12 @@ class Sampling(Operator):
         mode : int
             Mode, counted from 0; negative modes count from the last.
         indices : sequence of int
-            Integer array of shape ``(m, d)``, one row of indices per entry.
+            Some indices of that mode.
 
         Returns
         -------
         tuple of (str, str)
+            Text for the mode and text for the indices.
         """
         return f"mode {mode}", f"index {', '.join(map(str, indices))}"
 

@@ -53,26 +53,30 @@ class SingleModeOperator(Protocol):
     def mode_products(
         self, mode: int, left: Array, right: Array, rows: Array, y: Array
     ) -> ModeProducts:
-        """Loss and products at the tensor whose unfolding along the mode is ``left right^T``.
+        """Compute loss and products at the tensor whose unfolding is ``left right^T``.
 
         Parameters
         ----------
         mode : int
-            Mode, counted from 0; negative modes count from the last.
-        left : ndarray
-        right : ndarray
-        rows : ndarray
+            Mode of the unfolding, counted from 0.
+        left : ndarray of shape (n_mode, r)
+            Left factor of the unfolding.
+        right : ndarray of shape (prod of other sizes, r)
+            Right factor of the unfolding, the other modes in C order along its rows.
+        rows : ndarray of shape (prod of other sizes, r)
+            Matrix ``V`` of the product ``along``.
         y : ndarray
-            Measurements, one per row of the operator.
+            Measurements.
 
         Returns
         -------
         ModeProducts
+            Loss, norm of the gradient, and products of the negative gradient.
         """
         ...
 
     def mode_squared_norm(self, tangent: ModeTangent) -> float:
-        """Squared norm of the measurements of a tangent vector of a single mode.
+        """Compute the squared norm of the measurements of a tangent vector of a single mode.
 
         Parameters
         ----------
@@ -82,6 +86,7 @@ class SingleModeOperator(Protocol):
         Returns
         -------
         float
+            ``||A(tangent)||^2``.
         """
         ...
 
