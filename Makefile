@@ -1,4 +1,4 @@
-# The front desk. Needs Python 3.11 or later and a C++ compiler; everything else goes into .venv.
+# Targets for development. Needs Python 3.11 or later and a C++ compiler; everything else goes into .venv.
 
 PYTHON ?= python3
 # an environment for the default Python, and one for each that is asked for by name
@@ -95,7 +95,7 @@ format: $(ENV)/dev.stamp
 test-cpus: $(ENV)/dev.stamp $(ENV)/package.stamp
 	$(BIN)/python tools/test_cpus.py $(CPUS)
 
-# pytest alone: what linters and stubs say of a release is their affair
+# pytest only: new releases of linters and stubs may report errors of their own
 test-newest:
 	rm -f $(ENV)-newest/*.stamp
 	$(MAKE) --no-print-directory pytest ENV=$(ENV)-newest VERSIONS=newest

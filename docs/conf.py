@@ -21,7 +21,7 @@ extensions = [
     "mathml",
 ]
 exclude_patterns = ["_build"]
-default_role = "py:obj"  # names in docstrings become links where they are known
+default_role = "py:obj"  # names in docstrings become links where they can be resolved
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3

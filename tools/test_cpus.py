@@ -2,7 +2,7 @@
 
 OpenBLAS picks its kernels by the processor, so that the last bits of a product differ between
 machines; ``OPENBLAS_CORETYPE`` makes it pick others. Our own loops are forced to an instruction
-set, and once replaced by their NumPy twins, by ``TENSORMEND_KERNELS``. Arguments are core types;
+set, and once replaced by their NumPy versions, by ``TENSORMEND_KERNELS``. Arguments are core types;
 without any, all that this processor can run.
 """
 

@@ -19,7 +19,7 @@ from environment import ROOT
 
 DIST = ROOT / "dist"
 CHECK = (
-    "from pathlib import Path; import tensormend; from tensormend import kernels; "
+    "from pathlib import Path; import tensormend; from tensormend.core import kernels; "
     "assert kernels.is_native; assert 'site-packages' in Path(tensormend.__file__).parts"
 )
 
