@@ -20,7 +20,7 @@ from pathlib import Path
 from tensormend.core import kernels
 from tensormend.research.bench.ranks import DTYPES, FIBRES, PASSES, RankCase, load_kernels
 
-SHARE = 0.2  # of the fibres that are timed: counting is slow
+FRACTION = 0.2  # of the fibres that are timed: counting is slow
 REQUESTS = """
 #include <valgrind/callgrind.h>
 void begin(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
@@ -34,7 +34,7 @@ def count(folder: Path, against: str, dtype: str, ranks: list[int]) -> None:
     modules = {"ours": kernels.active, "theirs": load_kernels(against)}
     for fibres in FIBRES:
         for rank in ranks:
-            case = RankCase.draw(rank, dtype, fibres, SHARE)
+            case = RankCase.draw(rank, dtype, fibres, FRACTION)
             for who, module in modules.items():
                 for name, run in case.passes(module).items():
                     run()

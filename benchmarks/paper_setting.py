@@ -45,7 +45,7 @@ def count_iterations(n_seeds: int) -> None:
 def count_with_fewer_samples(n_seeds: int) -> None:
     methods = ("sm-qrgd", "rgd", "rbb", "rcg", "rgn")
     print(f"\nIterations to true error 1e-10, n={N}, r=5, least-most over seeds: normalized step,")
-    print("spectral start for sm-qrgd and rgd, corrected start for the others\n")
+    print("spectral init for sm-qrgd and rgd, corrected init for the others\n")
     print("| ratio | " + " | ".join(methods) + " |")
     print("|---" * (len(methods) + 1) + "|")
     for ratio in (0.3, 0.08, 0.03):
@@ -105,7 +105,7 @@ def run_large(method: str) -> None:
 
 
 def measure_memory() -> None:
-    print("\nA billion entries, ten million seen: 1000 x 1000 x 1000, r=5, rho=0.01\n")
+    print("\nA billion entries, ten million observed: 1000 x 1000 x 1000, r=5, rho=0.01\n")
     print("| method | status | iterations | true error | peak memory (GiB) |")
     print("|---" * 5 + "|")
     for method in ("rgd", "sm-qrgd"):

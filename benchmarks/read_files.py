@@ -33,7 +33,7 @@ def make_entries(n_bytes: float) -> TensorData:
 
 
 def write_csv(path: Path, data: TensorData) -> None:
-    """Write the known rows alone; `save` writes a row for every entry."""
+    """Write only the observed entries; `save` writes a row for every entry."""
     indices, values = data.entries()
     for row in range(0, len(values), BLOCK):
         part = pd.DataFrame(indices[row : row + BLOCK], columns=["sensor", "day", "minute"])

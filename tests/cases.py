@@ -43,7 +43,7 @@ OPERATORS: dict[str, Callable[[tuple[int, ...], str], tm.Operator]] = {
 
 SOLVERS: dict[str, Callable[[StepRule], tm.Solver[Any]]] = {
     "sm-qrgd": SMQRGD,
-    "sm-qrgd, lead 1": lambda rule: SMQRGD(rule, tangent_mode=1),
+    "sm-qrgd, tangent mode 1": lambda rule: SMQRGD(rule, tangent_mode=1),
     "rgd": RGD,
     "sempiht": SeMPIHT,
     "sempiht, order 2 0 1": lambda rule: SeMPIHT(rule, mode_order=(2, 0, 1)),
@@ -74,7 +74,7 @@ class FileCase:
 
     Attributes
     ----------
-    make : the tensor, with holes if the format has them
+    make : the tensor, with missing entries if the format can hold them
     tol : largest error of a value, relative to the largest value; 0 unless the format is lossy,
         and then it cannot hold a mask either
     keeps : which of "missing", "name", "dims", "coords" and "attrs" come back
@@ -88,7 +88,7 @@ class FileCase:
 
 
 def make_tensor() -> TensorData:
-    """Return a tensor of three modes with holes, and all that can be said about it."""
+    """Return a tensor of three modes with missing entries, and all that can be said about it."""
     rng = np.random.default_rng(0)
     values = tm.simulate.random_tucker((5, 6, 7), 2, rng=rng).todense()
     values[rng.random(values.shape) < 0.3] = np.nan
@@ -102,9 +102,9 @@ def make_tensor() -> TensorData:
 
 
 def make_entries() -> TensorData:
-    """Return the known entries alone, where the last slice of a mode has none."""
-    places, values = make_tensor().entries()
-    return TensorData(values, indices=places, shape=(5, 6, 8))
+    """Return only the observed entries, where the last slice of a mode has none."""
+    indices, values = make_tensor().entries()
+    return TensorData(values, indices=indices, shape=(5, 6, 8))
 
 
 def make_table() -> TensorData:
@@ -115,7 +115,7 @@ def make_table() -> TensorData:
 
 
 def make_photo() -> TensorData:
-    """Return a smooth image in colours of 8 bits, all known, since JPEG cannot leave pixels out."""
+    """Return a smooth image in colours of 8 bits without missing pixels: JPEG cannot hold any."""
     y, x = np.mgrid[:16, :20]
     shades = [50 + 3 * y + 4 * x + 40 * np.sin(y / 5 + channel) for channel in range(3)]
     return TensorData(
@@ -126,7 +126,7 @@ def make_photo() -> TensorData:
 
 
 def make_film() -> TensorData:
-    """Return frames in colours, a second apart; all known, since video cannot leave pixels out."""
+    """Return frames in colours, a second apart, without missing pixels, which video cannot hold."""
     photo = make_photo()
     return TensorData(
         np.stack([photo.values + np.uint8(9 * frame) for frame in range(4)]),
@@ -136,7 +136,7 @@ def make_film() -> TensorData:
 
 
 def clear(data: TensorData) -> TensorData:
-    """Make a few pixels of colours unknown."""
+    """Make a few pixels of colours missing."""
     cleared = np.random.default_rng(0).random(data.shape[:-1]) < 0.1
     return data.hide(np.repeat(cleared[..., None], 3, axis=-1))
 
@@ -147,7 +147,7 @@ def make_image() -> TensorData:
 
 
 def make_stack() -> TensorData:
-    """Return pages in colours with holes."""
+    """Return pages in colours with missing pixels."""
     film = make_film()
     return clear(replace(film, dims=("page", *film.dims[1:]), coords=(None, *film.coords[1:])))
 

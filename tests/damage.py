@@ -37,8 +37,8 @@ def flipped(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
     for _ in range(count):
         out = bytearray(whole)
         reach = len(out) if rng.random() < 0.5 else min(len(out), 512)  # headers come first
-        for place in rng.integers(reach, size=rng.integers(1, 9)):
-            out[place] = rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))])
+        for position in rng.integers(reach, size=rng.integers(1, 9)):
+            out[position] = rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))])
         yield bytes(out)
 
 
@@ -78,9 +78,9 @@ def try_all(folder: Path) -> dict[str, str]:
 
 
 def digest(data: TensorData) -> int:
-    """Return a number that tells the shape, the places and the values of a tensor from others."""
-    places, values = data.entries()
-    return zlib.crc32(repr(data.shape).encode() + places.tobytes() + values.tobytes())
+    """Return a number that tells the shape, the indices and the values of a tensor from others."""
+    indices, values = data.entries()
+    return zlib.crc32(repr(data.shape).encode() + indices.tobytes() + values.tobytes())
 
 
 def _main(folder: Path) -> None:

@@ -281,15 +281,15 @@ def test_every_set_is_equally_likely(count: int) -> None:
     assert scipy.stats.chisquare(list(sets.values())).pvalue > UNLIKELY
 
 
-@pytest.mark.parametrize("share", [0.01, 0.12, 0.13, 0.4, 0.6, 0.95])
-def test_large_samples_are_spread_evenly(share: float) -> None:
+@pytest.mark.parametrize("fraction", [0.01, 0.12, 0.13, 0.4, 0.6, 0.95])
+def test_large_samples_are_spread_evenly(fraction: float) -> None:
     shape = (50, 60, 40)
-    indices = sample_indices(shape, share, rng=1)
+    indices = sample_indices(shape, fraction, rng=1)
     for k, n in enumerate(shape):
         counts = np.bincount(indices[:, k], minlength=n)
-        # a slice holds a hypergeometric number of entries: variance smaller by about 1 - share
+        # a slice holds a hypergeometric number of entries: variance smaller by about 1 - fraction
         mean = len(indices) / n
-        statistic = float(np.sum((counts - mean) ** 2)) / (mean * (1 - share))
+        statistic = float(np.sum((counts - mean) ** 2)) / (mean * (1 - fraction))
         assert UNLIKELY < scipy.stats.chi2.sf(statistic, n - 1) < 1 - UNLIKELY
 
 
@@ -352,13 +352,13 @@ def test_no_noise_changes_nothing() -> None:
 @pytest.mark.parametrize("mode", [0, 1, 2, -1])
 def test_fibres_are_whole_distinct_and_in_order(mode: int) -> None:
     shape = (4, 5, 6)
-    places = sample_fibres(shape, 0.5, mode, rng=0)
-    known = np.zeros(shape, dtype=bool)
-    known[tuple(places.T)] = True
-    assert known.sum() == len(places)
-    assert (known.all(axis=mode) == known.any(axis=mode)).all()
-    assert known.any(axis=mode).sum() == round(0.5 * known.size / shape[mode])
-    assert (np.argwhere(known) == places).all()
+    indices = sample_fibres(shape, 0.5, mode, rng=0)
+    observed = np.zeros(shape, dtype=bool)
+    observed[tuple(indices.T)] = True
+    assert observed.sum() == len(indices)
+    assert (observed.all(axis=mode) == observed.any(axis=mode)).all()
+    assert observed.any(axis=mode).sum() == round(0.5 * observed.size / shape[mode])
+    assert (np.argwhere(observed) == indices).all()
 
 
 def test_fibres_of_a_matrix_are_rows_or_columns() -> None:

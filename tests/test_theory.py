@@ -44,7 +44,7 @@ def test_error_bound_by_hand() -> None:
     assert theory.error_bound("normalized", 3, 0.001, 1, 1.0, 2) == pytest.approx(
         (2**0.5 + 1) * 18 * gamma**2
     )
-    # the start: 2 (1 + 1) R
+    # the initial estimate: 2 (1 + 1) R
     assert theory.error_bound("constant", 0, 0.001, 1, 1.0, 2) == pytest.approx(0.004)
 
 
@@ -95,7 +95,7 @@ def test_isometry_estimates_are_lower_bounds_that_grow_with_rank(mode: int) -> N
 
 
 def test_isometry_of_isotropic_sampling_is_poor() -> None:
-    """A tensor of mode rank one can hide in the holes: sampling has no small constant."""
+    """A tensor of mode rank one can hide in the missing entries: sampling has no small constant."""
     operator = tm.Sampling(
         (6, 7, 8), tm.simulate.sample_indices((6, 7, 8), 0.5, rng=0), norm="isotropic"
     )
@@ -143,7 +143,7 @@ def test_the_theorem_holds_at_every_iteration(
         bound = theory.error_bound(step, k, ric, rank[0], kappa, len(shape))
         assert errors[-1] <= max(bound, 1e-13)  # rounding is not in the theorem
         state = solver.step(problem, state)
-    assert errors[0] > 1e-4  # the start does not already solve it
+    assert errors[0] > 1e-4  # the initial estimate does not already solve it
 
 
 def test_a_bound_outside_the_condition_may_be_infinite() -> None:

@@ -78,12 +78,12 @@ def test_what_is_not_to_be_had_as_locked_comes_as_allowed(
 
 
 def test_a_processor_runs_core_types_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, str]] = []
+    runs: list[tuple[str, str]] = []
     monkeypatch.setattr(test_cpus, "find_flags", lambda: {"pni", "sse4_2"})
-    monkeypatch.setattr(test_cpus, "run_as", lambda core, kernels: seen.append((core, kernels)))
+    monkeypatch.setattr(test_cpus, "run_as", lambda core, kernels: runs.append((core, kernels)))
     monkeypatch.setattr(sys, "argv", ["test_cpus.py"])
     test_cpus.main()
-    assert seen == [("Prescott", "baseline"), ("Nehalem", "baseline")]
+    assert runs == [("Prescott", "baseline"), ("Nehalem", "baseline")]
     monkeypatch.setattr(sys, "argv", ["test_cpus.py", "Z80"])
     with pytest.raises(SystemExit, match="got Z80"):
         test_cpus.main()

@@ -18,7 +18,7 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 
 LETTERS = {"script": 0x1D49C, "bold": 0x1D400}  # where the capital letters of an alphabet begin
-HOLES = {"B": "ℬ", "E": "ℰ", "F": "ℱ", "H": "ℋ", "I": "ℐ", "L": "ℒ", "M": "ℳ", "R": "ℛ"}
+EXCEPTIONS = {"B": "ℬ", "E": "ℰ", "F": "ℱ", "H": "ℋ", "I": "ℐ", "L": "ℒ", "M": "ℳ", "R": "ℛ"}
 
 
 def as_mathml(node: Any, display: str) -> str:
@@ -36,7 +36,7 @@ def _letter(match: re.Match[str]) -> str:
     """Take the letter of an alphabet that has its own characters, as MathML Core wants it."""
     alphabet, letter = match.groups()
     own = chr(LETTERS[alphabet] + ord(letter) - ord("A"))
-    return f"<mi>{HOLES.get(letter, own) if alphabet == 'script' else own}</mi>"
+    return f"<mi>{EXCEPTIONS.get(letter, own) if alphabet == 'script' else own}</mi>"
 
 
 def write_inline(writer: Any, node: Any) -> None:

@@ -27,7 +27,7 @@ STEPS: dict[str, StepRule] = {"constant": ConstantStep(), "normalized": Normaliz
 CASES = {
     "cubic": ((14, 14, 14), (2, 2, 2), 0.4),
     "anisotropic": ((18, 9, 13), (2, 3, 4), 0.5),
-    "narrow": ((5, 12, 11), (3, 2, 3), 0.6),  # no room for 2r directions in mode 0
+    "narrow": ((5, 12, 11), (3, 2, 3), 0.6),  # fewer than 2r directions in mode 0
     "order 4": ((7, 8, 9, 6), (2, 2, 3, 2), 0.4),
 }
 SAMPLED_CASES = CASES | {
@@ -52,9 +52,9 @@ def make_methods(d: int) -> dict[str, tuple[Any, Any, dict[str, Any]]]:
         "SeMPIHT": (tm.solvers.SeMPIHT, dense.sempiht, {}),
         "SeMPIHT order": (tm.solvers.SeMPIHT, dense.sempiht, {"mode_order": order}),
         "RGD": (tm.solvers.RGD, dense.rgd, {}),
-        "SMQRGD lead 0": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 0}),
-        "SMQRGD lead 1": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 1}),
-        "SMQRGD last lead": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": last}),
+        "SMQRGD tangent mode 0": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 0}),
+        "SMQRGD tangent mode 1": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": 1}),
+        "SMQRGD last tangent mode": (tm.solvers.SMQRGD, dense.smqrgd, {"tangent_mode": last}),
         "SMQRGD order": (tm.solvers.SMQRGD, dense.smqrgd, {"mode_order": order}),
     }
 
@@ -113,7 +113,7 @@ def test_matrix_solvers_equal_their_dense_twins(case: str, method: str, step: st
 def test_arranged_problem_has_the_same_iterates(modes: tuple[int, ...], step: str) -> None:
     data, mask, rank = make_data("anisotropic")
     problem = tm.Problem(tm.Sampling.from_observed(mask), data[mask], rank).arranged(modes)
-    for method in ("RGD", "SMQRGD lead 1"):
+    for method in ("RGD", "SMQRGD tangent mode 1"):
         assert_twins(problem, data, mask, method, step, SAMPLED_TOL)
 
 
@@ -130,7 +130,7 @@ def test_dense_smqrgd_stays_in_its_tangent_space() -> None:
     """Lemma 3.1: the projection at X-hat leaves X as it is."""
     data, mask, rank = make_data("anisotropic")
     order = (1, 0, 2)
-    state = dense.smqrgd_start(np.where(mask, data, 0.0), rank, order)
+    state = dense.smqrgd_init(np.where(mask, data, 0.0), rank, order)
     for _ in range(3):
         g = np.where(mask, data - state.x, 0.0)
         state = dense.smqrgd_threshold(state.x + g, state, order)

@@ -39,7 +39,7 @@ SHAPE = (24, 20, 16)
 
 
 def make_dataset(kind: str = "image", shape: tuple[int, ...] = SHAPE) -> Dataset:
-    """A smooth tensor of low rank, positive, with a corner unknown."""
+    """A smooth tensor of low rank, positive, with a missing corner."""
     values = tm.simulate.random_tucker(shape, 2, rng=0).todense()
     values = 100 + 20 * values / np.abs(values).max()
     values[:2, :2, :2] = np.nan
@@ -55,11 +55,11 @@ def make_dataset(kind: str = "image", shape: tuple[int, ...] = SHAPE) -> Dataset
 def test_random_loss_is_by_entry(fraction: float) -> None:
     dataset = make_dataset()
     data, scored = drop(dataset, "random", fraction, 0)
-    known = ~np.isnan(dataset.values)
-    assert scored[known].mean() == pytest.approx(fraction, abs=0.03)
-    assert not scored[~known].any()
-    np.testing.assert_array_equal(np.isnan(data), scored | ~known)
-    np.testing.assert_array_equal(data[known & ~scored], dataset.values[known & ~scored])
+    observed = ~np.isnan(dataset.values)
+    assert scored[observed].mean() == pytest.approx(fraction, abs=0.03)
+    assert not scored[~observed].any()
+    np.testing.assert_array_equal(np.isnan(data), scored | ~observed)
+    np.testing.assert_array_equal(data[observed & ~scored], dataset.values[observed & ~scored])
 
 
 def test_fibre_loss_is_by_whole_fibre() -> None:
@@ -67,10 +67,10 @@ def test_fibre_loss_is_by_whole_fibre() -> None:
     data, scored = drop(dataset, "fibre", 0.3, 0)
     lost = np.isnan(data) & ~np.isnan(dataset.values)
     np.testing.assert_array_equal(lost, scored)
-    known = np.moveaxis(~np.isnan(dataset.values), 1, 0)
+    observed = np.moveaxis(~np.isnan(dataset.values), 1, 0)
     by_fibre = np.moveaxis(scored, 1, 0)
     is_lost = by_fibre.any(axis=0)
-    assert np.all(by_fibre == (known & is_lost))
+    assert np.all(by_fibre == (observed & is_lost))
     assert is_lost.mean() == pytest.approx(0.3, abs=0.1)
 
 
@@ -115,8 +115,8 @@ def test_fibre_mean_takes_the_best_mode_and_falls_back() -> None:
     filled = fibre_mean(data)
     assert filled[2, 1] == 2.0
     np.testing.assert_allclose(filled[3, 0], np.mean([0, 1, 2, 4]))
-    known = ~np.isnan(data)
-    np.testing.assert_array_equal(filled[known], data[known])
+    observed = ~np.isnan(data)
+    np.testing.assert_array_equal(filled[observed], data[observed])
 
 
 def test_what_no_fibre_knows_gets_the_mean_of_all() -> None:
@@ -138,8 +138,8 @@ def test_linear_interpolation_is_that_of_numpy() -> None:
     rng = np.random.default_rng(1)
     data = np.cumsum(rng.standard_normal((1, 50)), axis=1)
     data[rng.random(data.shape) < 0.6] = np.nan
-    places = np.flatnonzero(~np.isnan(data[0]))
-    expected = np.interp(np.arange(50), places, data[0, places])
+    positions = np.flatnonzero(~np.isnan(data[0]))
+    expected = np.interp(np.arange(50), positions, data[0, positions])
     np.testing.assert_allclose(linear_interpolation(data)[0], expected)
 
 
@@ -164,8 +164,8 @@ def test_nuclear_norms_recover_low_rank(method: Any, pattern: str) -> None:
     dataset = make_dataset(shape=(30, 30, 30))
     data, scored = drop(dataset, pattern, 0.3, 0)
     answer = method(data, threshold=1.0, tol=1e-6)
-    known = ~np.isnan(data)
-    np.testing.assert_array_equal(answer.x[known], data[known])
+    observed = ~np.isnan(data)
+    np.testing.assert_array_equal(answer.x[observed], data[observed])
     assert answer.converged
     spread = np.std(dataset.values[scored])
     assert score(dataset, answer.x, scored).rmse < 0.02 * spread
@@ -255,16 +255,16 @@ def test_loaders(name: str) -> None:
         dataset = datasets.load(name)
     except MissingDependencyError as error:
         pytest.skip(str(error))
-    known = ~np.isnan(dataset.values)
+    observed = ~np.isnan(dataset.values)
     assert dataset.name == name
     assert dataset.values.dtype == np.float64
     assert len(dataset.modes) == dataset.values.ndim
     assert 100_000 <= dataset.values.size <= 2_000_000
-    assert known.mean() > 0.7
-    assert np.isfinite(dataset.values[known]).all()
-    assert np.std(dataset.values[known]) > 0
+    assert observed.mean() > 0.7
+    assert np.isfinite(dataset.values[observed]).all()
+    assert np.std(dataset.values[observed]) > 0
     assert dataset.kind in ("image", "traffic", "field")
-    assert dataset.kind != "traffic" or dataset.values[known].min() > 0
+    assert dataset.kind != "traffic" or dataset.values[observed].min() > 0
 
 
 def test_a_data_set_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
@@ -336,10 +336,10 @@ def test_runs_are_recorded_and_taken_up_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("loader")
 def test_the_same_seed_loses_the_same_entries(tmp_path: Path) -> None:
-    seen: list[Array] = []
+    given: list[Array] = []
 
     def keep(task: Task) -> Answer:
-        seen.append(task.data)
+        given.append(task.data)
         return Answer(fibre_mean(task.data))
 
     def is_first(settings: Settings) -> bool:
@@ -347,11 +347,11 @@ def test_the_same_seed_loses_the_same_entries(tmp_path: Path) -> None:
 
     for seed in (0, 0, 1):
         run(tmp_path, {OURS: keep}, seed=seed, wanted=is_first, again=lambda _: True)
-    np.testing.assert_array_equal(seen[0], seen[1])
-    assert not np.array_equal(np.isnan(seen[0]), np.isnan(seen[2]))
+    np.testing.assert_array_equal(given[0], given[1])
+    assert not np.array_equal(np.isnan(given[0]), np.isnan(given[2]))
     rng = np.random.default_rng([0, list(NAMES).index("mri"), 0])  # committed records depend on it
     expected, _ = drop(make_dataset(), LOSSES[0].pattern, LOSSES[0].fraction, rng)
-    np.testing.assert_array_equal(seen[0], expected)
+    np.testing.assert_array_equal(given[0], expected)
 
 
 def test_an_answer_that_is_not_finite_is_a_failure() -> None:

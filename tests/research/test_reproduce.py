@@ -53,13 +53,13 @@ def run(experiment: Experiment, folder: Path, **options: Any) -> runner.Summary:
     return run_experiment(experiment, "smoke", folder, stream=io.StringIO(), **options)
 
 
-def known(experiment: Experiment) -> Experiment:
-    """Leave out methods that are not there, and half of the slowest experiment."""
+def reduce_grid(experiment: Experiment) -> Experiment:
+    """Leave out methods that are not registered, and half of the slowest experiment."""
 
     def grid(preset: str) -> Iterator[Settings]:
         for settings in experiment.grid(preset):
-            is_known = settings.get("method", "rgd") in METHODS
-            if is_known and (experiment.name != "phase" or settings["ratio"] in (0.03, 0.3)):
+            is_registered = settings.get("method", "rgd") in METHODS
+            if is_registered and (experiment.name != "phase" or settings["ratio"] in (0.03, 0.3)):
                 yield settings
 
     return replace(experiment, grid=grid)
@@ -228,7 +228,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run every experiment with its small preset once, the phase transition with fewer cells."""
     folder = tmp_path_factory.mktemp("smoke")
     for experiment in EXPERIMENTS.values():
-        assert run(known(experiment), folder, processes=1).failures == ()
+        assert run(reduce_grid(experiment), folder, processes=1).failures == ()
     return folder
 
 

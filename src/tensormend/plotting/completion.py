@@ -35,18 +35,27 @@ def save_completion(
 
     Parameters
     ----------
-    original : ndarray
-        ``rows x columns x bands``.
-    observed : ndarray
-        Boolean array of that shape, true where the solver saw the entry.
-    recovered : ndarray
-        ``rows x columns x bands``.
+    path : str or path-like
+        The file to write.
+    original : ndarray of shape (rows, columns, bands)
+        The true cube.
+    observed : ndarray of bool, of the same shape
+        True at the entries that were given to the solver.
+    recovered : ndarray of the same shape
+        The completed cube.
     band : int
-        Position of the band and the pixel (row, column) to show.
+        Index of the band to show.
     pixel : tuple of (int, int)
-        Position of the band and the pixel (row, column) to show.
-    bands : ndarray, optional
-        Number of each band for the axis, by default counted from 0.
+        Row and column of the pixel whose spectrum is shown.
+    bands : ndarray of shape (bands,), optional
+        Number of each band for the axis. By default they are numbered from 0.
+
+    Raises
+    ------
+    InputError
+        If the cubes do not have three modes and one common shape.
+    MissingDependencyError
+        If Matplotlib is not installed.
     """
     if original.ndim != 3 or not original.shape == observed.shape == recovered.shape:
         raise InputError(
@@ -73,17 +82,17 @@ def _draw_band(
     band: int,
     number: int,
 ) -> None:
-    before, after, seen = original[:, :, band], recovered[:, :, band], observed[:, :, band]
+    before, after, given = original[:, :, band], recovered[:, :, band], observed[:, :, band]
     error = np.abs(after - before)
     low, high = np.percentile(before, (1, 99))
     titles = (
         f"Original, band {number}",
-        f"Observed, {seen.mean():.0%} of this band",
+        f"Observed, {given.mean():.0%} of this band",
         "Recovered",
         "Absolute error",
     )
     for axis, image, title in zip(
-        axes, (before, np.ma.masked_where(~seen, before), after, error), titles, strict=True
+        axes, (before, np.ma.masked_where(~given, before), after, error), titles, strict=True
     ):
         # the error on a scale of its own, from zero: on the shared one it would be black
         limits = (0, np.percentile(error, 99)) if image is error else (low, high)
@@ -107,16 +116,16 @@ def _draw_spectrum(
     pixel: tuple[int, int],
     numbers: Array,
 ) -> None:
-    seen = observed[pixel]
+    given = observed[pixel]
     gaps = np.flatnonzero(np.diff(numbers) > GAP) + 1  # no line over bands that are not there
     positions = np.insert(numbers.astype(float), gaps, np.nan)
     before, after = (np.insert(cube[pixel], gaps, np.nan) for cube in (original, recovered))
     axis.plot(positions, before, color="0.65", lw=3.5, label="original")
-    axis.plot(numbers[seen], original[pixel][seen], "o", color=HIDDEN, ms=6, label="observed")
+    axis.plot(numbers[given], original[pixel][given], "o", color=HIDDEN, ms=6, label="observed")
     axis.plot(positions, after, color=RECOVERED, lw=1.4, label="recovered")
     left_out = "; gaps are bands that the data set leaves out" if len(gaps) else ""
     axis.set_title(
-        f"Spectrum of the circled pixel, {seen.sum()} of {seen.size} bands observed{left_out}"
+        f"Spectrum of the circled pixel, {given.sum()} of {given.size} bands observed{left_out}"
     )
     axis.title.set_fontsize(11)
     axis.set_xlabel("band")

@@ -24,7 +24,7 @@ ENOUGH = 6  # samples per degree of freedom below which a cell of the grid is le
 
 @dataclass(frozen=True)
 class Case:
-    """A random tensor of low multilinear rank of which some entries are seen.
+    """A random tensor of low multilinear rank of which some entries are observed.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Case:
     rank : int
         The same in every mode.
     ratio : float
-        Fraction of the entries seen.
+        Fraction of the entries observed.
     order : int, default=3
         The shape is ``n`` in each of ``order`` modes.
     condition : float, optional
@@ -62,12 +62,12 @@ class Case:
 
     @property
     def size(self) -> int:
-        """Number of entries seen."""
+        """Number of entries observed."""
         return round(self.ratio * math.prod(self.shape))
 
     @property
     def samples_per_degree(self) -> float:
-        """Entries seen per degree of freedom."""
+        """Entries observed per degree of freedom."""
         return self.size / degrees_of_freedom(self.shape, (self.rank,) * self.order)
 
     def as_record(self) -> dict[str, Any]:
@@ -97,14 +97,14 @@ class Given:
 
     @cached_property
     def mask(self) -> Array:
-        """Boolean array, true where an entry is seen."""
+        """Boolean array, true where an entry is observed."""
         mask = np.zeros(self.shape, dtype=bool)
         mask[tuple(self.indices.T)] = True
         return mask
 
     @cached_property
     def filled(self) -> Array:
-        """The entries seen in a dense array, zero elsewhere."""
+        """The observed entries in a dense array, zero elsewhere."""
         data = np.zeros(self.shape)
         data[tuple(self.indices.T)] = self.values
         return data

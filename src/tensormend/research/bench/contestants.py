@@ -40,7 +40,7 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
     given, memory = timed.given, timed.memory
     settings: dict[str, Any] = {"max_iter": MAX_ITER, "time_limit": timed.budget, **options}
     if "errors" not in memory:
-        seen = recover(
+        with_truth = recover(
             Sampling(given.shape, given.indices),
             given.values,
             given.rank,
@@ -50,9 +50,9 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
             truth_tol=timed.accuracy,
             **{"init": "corrected", **settings},
         )
-        errors = [float(error) for error in seen.history.error]
-        memory.update(errors=errors, seconds=list(seen.history.seconds))
-        memory["tol"] = max(seen.history[-1].residual, LOOSEST * timed.accuracy) * (1 + 1e-9)
+        errors = [float(error) for error in with_truth.history.error]
+        memory.update(errors=errors, seconds=list(with_truth.history.seconds))
+        memory["tol"] = max(with_truth.history[-1].residual, LOOSEST * timed.accuracy) * (1 + 1e-9)
     if not memory["errors"][-1] <= timed.accuracy:
         timed.curve = list(zip(memory["seconds"], memory["errors"], strict=True))
         timed.n_iter = len(timed.curve) - 1
@@ -164,7 +164,7 @@ FAILING = {
 
 def find_contestant(name: str) -> Contestant:
     """Return a contestant by its name."""
-    known = CONTESTANTS | FAILING
-    if name not in known:
+    contestants = CONTESTANTS | FAILING
+    if name not in contestants:
         raise InputError(f"a contestant is one of {'; '.join(CONTESTANTS)}, got {name!r}")
-    return known[name]
+    return contestants[name]

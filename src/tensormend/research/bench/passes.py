@@ -25,7 +25,7 @@ __all__ = ["read_seconds", "time_passes"]
 def time_passes(
     given: Given, threads: int, repeats: int, solvers: Sequence[str]
 ) -> tuple[dict[str, list[float]], int]:
-    """Return the seconds of the read, the pull-back pass and whole iterations, taken in turns.
+    """Return the seconds of the read, the gradient pass and whole iterations, taken in turns.
 
     The read takes the values and the leaf-mode indices as the kernels find them; how many bytes
     these have is returned as well.
@@ -35,14 +35,14 @@ def time_passes(
     problem = Problem(operator, y, given.rank).arranged(operator.fibres.modes, threads)
     operator, y = _as_sampling(problem.operator), problem.y
     with threadpool_limits(limits=1, user_api="blas"):  # as in a solve
-        start = corrected_init(problem)
+        init = corrected_init(problem)
         tasks: dict[str, Callable[[], float]] = {
             "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
-            "values at the entries": lambda: _time(lambda: operator.forward(start)),
-            "pull-back pass": lambda: _time(lambda: operator.gradient(start, y)),
+            "values at the entries": lambda: _time(lambda: operator.forward(init)),
+            "pull-back pass": lambda: _time(lambda: operator.gradient(init, y)),
         }
         for name in solvers:
-            tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, start, threads)
+            tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, init, threads)
         times: dict[str, list[float]] = {name: [] for name in tasks}
         for _ in range(repeats):
             for name, task in tasks.items():
@@ -79,11 +79,11 @@ def _time(run: Callable[[], object]) -> float:
     return time.perf_counter() - clock
 
 
-def _iteration(solver: Any, problem: Problem, start: Tucker, threads: int) -> Callable[[], float]:
+def _iteration(solver: Any, problem: Problem, init: Tucker, threads: int) -> Callable[[], float]:
     if isinstance(solver, Ordered):
         leaf, *others = solver.modes(problem)
         problem = problem.arranged((*sorted(others), leaf), threads)
-    state = solver.step(problem, solver.init(problem, start))
+    state = solver.step(problem, solver.init(problem, init))
     return lambda: _time(lambda: solver.step(problem, state))
 
 

@@ -1,4 +1,4 @@
-"""Other people's software on the same problems, each with its best honest chance.
+"""Other people's software on the same problems, each with the settings that suit it best.
 
 No other file names these packages. They are imported when they run; one that is not installed is
 reported as such. All work in double precision with every thread they can use.
@@ -32,7 +32,7 @@ def run_tensorly(timed: TimedRun) -> None:
     """Call ``tensorly.decomposition.tucker`` with a mask, once, with enough iterations.
 
     It has no callback. The number of iterations that reaches the accuracy is found beforehand, in
-    calls that each go on from the last; they give the curve too.
+    calls that each continue from the last; they give the curve too.
     """
     from tensorly.decomposition import tucker
 
@@ -68,7 +68,7 @@ def run_tensorly(timed: TimedRun) -> None:
 # PyTorch: what they share
 
 
-def _spectral_start(torch: Any, given: Any) -> tuple[Any, list[Any]]:
+def _spectral_init(torch: Any, given: Any) -> tuple[Any, list[Any]]:
     """Truncate the zero-filled data, divided by the ratio, by T-HOSVD."""
     data = torch.from_numpy(given.filled) / given.mask.mean()
     factors = []
@@ -82,9 +82,9 @@ def _spectral_start(torch: Any, given: Any) -> tuple[Any, list[Any]]:
 
 
 def _dense_entries(torch: Any, given: Any) -> Callable[[Any, Sequence[Any]], Any]:
-    """Return a function that expands a Tucker tensor and picks the entries seen.
+    """Return a function that expands a Tucker tensor and picks the observed entries.
 
-    Where a tenth or more of the entries is seen this is faster than gathering rows of factors.
+    Where a tenth or more of the entries is observed this is faster than gathering rows of factors.
     """
     positions = torch.from_numpy(np.flatnonzero(given.mask))
 
@@ -128,7 +128,7 @@ def run_torch(timed: TimedRun) -> None:
     given = timed.given
     y = torch.from_numpy(given.filled[given.mask])
     timed.start()
-    core, factors = _spectral_start(torch, given)
+    core, factors = _spectral_init(torch, given)
     entries = _dense_entries(torch, given)
     parameters = [core.requires_grad_(), *(u.requires_grad_() for u in factors)]
     optimizer = torch.optim.LBFGS(
@@ -159,7 +159,7 @@ def run_torch(timed: TimedRun) -> None:
 
 
 def _look_up(torch: Any, given: Any) -> Callable[[Any], Any]:
-    """Take the entries seen from a point by the package's own indexing."""
+    """Take the observed entries from a point by the package's own indexing."""
     positions = torch.from_numpy(np.argwhere(given.mask))
     return lambda x: x[positions]
 
@@ -181,7 +181,7 @@ def _gather(torch: Any, given: Any) -> Callable[[Any], Any]:
 
 
 def _expand(torch: Any, given: Any) -> Callable[[Any], Any]:
-    """Form the whole tensor with the package and pick the entries seen."""
+    """Form the whole tensor with the package and pick the observed entries."""
     flat = torch.from_numpy(np.flatnonzero(given.mask))
     return lambda x: x.to_dense().reshape(-1)[flat]
 
@@ -191,7 +191,8 @@ def run_riemopt(timed: TimedRun, *, way: Callable[[Any, Any], Callable[[Any], An
 
     The package gives geometry, not an optimizer: gradients by automatic differentiation,
     projections onto tangent spaces, rounding. The step is exact on the tangent space, the
-    direction follows Hestenes and Stiefel. ``way`` makes what takes the entries seen from a point.
+    direction follows Hestenes and Stiefel. ``way`` returns the function
+    that takes the observed entries from a point.
     """
     from tucker_riemopt import Tucker as Point
     from tucker_riemopt import TuckerRiemannian
@@ -200,7 +201,7 @@ def run_riemopt(timed: TimedRun, *, way: Callable[[Any, Any], Callable[[Any], An
     given = timed.given
     y = torch.from_numpy(given.filled[given.mask])
     timed.start()
-    core, factors = _spectral_start(torch, given)
+    core, factors = _spectral_init(torch, given)
     x = Point(core, factors)
     before: tuple[Any, Any] | None = None
     see = way(torch, given)
@@ -225,8 +226,8 @@ def run_riemopt(timed: TimedRun, *, way: Callable[[Any, Any], Callable[[Any], An
             direction = direction + max(0.0, slope / curvature if curvature else 0.0) * moved
         with torch.no_grad():
             along = direction.construct()
-            seen = see(along)
-            alpha = float(seen @ (y - see(x)) / (seen @ seen))
+            change_at = see(along)
+            alpha = float(change_at @ (y - see(x)) / (change_at @ change_at))
             before = (gradient.construct(), along)
             ahead = TuckerRiemannian.TangentVector(
                 x, x.core + alpha * direction.delta_core, (alpha * direction).delta_factors
@@ -251,7 +252,7 @@ def run_pymanopt(timed: TimedRun) -> None:
     y = torch.from_numpy(given.filled[given.mask])
     timed.start()
     entries = _dense_entries(torch, given)
-    core, factors = _spectral_start(torch, given)
+    core, factors = _spectral_init(torch, given)
     sizes = zip(given.shape, given.rank, strict=True)
     manifold = Product([*(Grassmann(n, r) for n, r in sizes), Euclidean(*given.rank)])
     scale = 1 / float(y @ y)
@@ -260,15 +261,15 @@ def run_pymanopt(timed: TimedRun) -> None:
         return scale * torch.sum((entries(point[-1], point[:-1]) - y) ** 2)
 
     cost = pymanopt.function.pytorch(manifold)(misfit)
-    start = [*(u.numpy() for u in factors), core.numpy()]
-    _checked_optimizer(timed).run(pymanopt.Problem(manifold, cost), initial_point=start)
+    init = [*(u.numpy() for u in factors), core.numpy()]
+    _checked_optimizer(timed).run(pymanopt.Problem(manifold, cost), initial_point=init)
 
 
 def _checked_optimizer(timed: TimedRun) -> Any:
     """Return an optimizer whose iterates are checked; it has no callback for that."""
     from pymanopt.optimizers import ConjugateGradient
 
-    class Judged(ConjugateGradient):  # type: ignore[misc]
+    class Checked(ConjugateGradient):  # type: ignore[misc]
         is_over = False
 
         def _add_log_entry(self, *, iteration: int, point: Any, **rest: Any) -> None:
@@ -279,7 +280,7 @@ def _checked_optimizer(timed: TimedRun) -> Any:
         def _check_stopping_criterion(self, **facts: Any) -> Any:
             return "checked" if self.is_over else super()._check_stopping_criterion(**facts)
 
-    return Judged(
+    return Checked(
         max_time=math.inf,
         max_iterations=MAX_ITER,
         min_gradient_norm=0.0,
@@ -297,7 +298,7 @@ class _Over(Exception):  # noqa: N818
 
 
 def run_pyttb(timed: TimedRun) -> None:
-    """Fit a generalized CP decomposition to the entries seen, by L-BFGS-B.
+    """Fit a generalized CP decomposition to the observed entries, by L-BFGS-B.
 
     pyttb has no Tucker fit with missing entries. The CP rank is a quarter above the least at which
     a generic core of the multilinear rank can be written; with less it converges slower or not.

@@ -49,9 +49,9 @@ def _draw_fibres(name: str, fraction: float) -> Fibres:
     shape, per_fibre = FIBRES[name]
     shape = (round(fraction * shape[0]), *shape[1:])
     order = np.random.default_rng(1).random(shape).argpartition(per_fibre, axis=2)
-    known = np.zeros(shape, dtype=bool)
-    np.put_along_axis(known, order[:, :, :per_fibre], True, axis=2)
-    fibres, _ = Fibres.build(shape, np.argwhere(known))
+    observed = np.zeros(shape, dtype=bool)
+    np.put_along_axis(observed, order[:, :, :per_fibre], True, axis=2)
+    fibres, _ = Fibres.build(shape, np.argwhere(observed))
     return fibres
 
 

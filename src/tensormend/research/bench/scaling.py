@@ -56,11 +56,13 @@ def list_cases() -> list[str]:
 
 def measure_growth(bench: Benchmark, *, is_quick: bool = False, only: Sequence[str] = ()) -> None:
     """Time iterations and whole solves along each series, then recover the huge tensor."""
-    seen: dict[str, int] = {}
+    n_points: dict[str, int] = {}
     for series, x, case, threads in _series():
-        if (only and case.name not in only) or (is_quick and seen.get(series, 0) == QUICK_POINTS):
+        if (only and case.name not in only) or (
+            is_quick and n_points.get(series, 0) == QUICK_POINTS
+        ):
             continue
-        seen[series] = seen.get(series, 0) + 1
+        n_points[series] = n_points.get(series, 0) + 1
         if is_quick:
             case = replace(case, n=max(case.n // 4, 4), ratio=min(0.5, 8 * case.ratio))
         _measure_point(bench, series, x, case, threads)

@@ -57,9 +57,10 @@ def show_contestants(findings: Findings) -> str:
     """Return who took part, with which settings and versions."""
     names = {entry.contestant for entry in findings.entries("races")}
     records = findings.of("contestant", "races")
-    seen = {record["contestant"]: record for record in records if record["contestant"] in names}
+    found = {record["contestant"]: record for record in records if record["contestant"] in names}
     rows = [
-        (name, record["about"], record["versions"] or "tensormend") for name, record in seen.items()
+        (name, record["about"], record["versions"] or "tensormend")
+        for name, record in found.items()
     ]
     return make_table(["contestant", "what it does", "software"], rows)
 
@@ -136,9 +137,9 @@ def show_grid(findings: Findings) -> str:
     for case in findings.case_names("grid"):
         cells = {entry.contestant: entry for entry in entries if entry.case.name == case}
         times = {name: cells[name].seconds for name in names if name in cells}
-        known = [t for t in times.values() if t is not None]
+        reached = [t for t in times.values() if t is not None]
         own = times.get(AUTO)
-        ratio = f"{own / min(known):.2f}" if own is not None else ""
+        ratio = f"{own / min(reached):.2f}" if own is not None else ""
         shown = [_short(cells.get(name)) for name in names]
         rows.append((case, *shown, ratio))
     return make_table(["cell", *names, f"{AUTO} beside the best"], rows)
@@ -204,7 +205,7 @@ def show_huge(findings: Findings) -> str:
         peak = f"{entry.peak_bytes / 1e9:.2f}" if entry.peak_bytes else ""
         shape = format_shape(case.shape)
         shown = "" if error is None else f"{error:.1e}"
-        seen = f"{case.size:,} ({case.ratio:.2g})"
-        rows.append((shape, seen, case.rank, show_outcome(entry), shown, peak))
+        size = f"{case.size:,} ({case.ratio:.2g})"
+        rows.append((shape, size, case.rank, show_outcome(entry), shown, peak))
     head = ["shape", "entries seen", "rank", "seconds", "true error", "peak memory, GB"]
     return make_table(head, rows)

@@ -1,6 +1,6 @@
 """Count the flops of the paper's four methods, to be held against its Table 1.
 
-The functions of `tensormend.experiments.dense` run on arrays that keep a tally of every operation
+The functions of `tensormend.research.experiments.dense` run on arrays that tally every operation
 done with them. Three kinds are kept apart, in the paper's unit of one multiply-add:
 
 - ``products``: ``m k n`` for a matrix product of ``m x k`` by ``k x n``;
@@ -117,7 +117,7 @@ class CountingArray(np.ndarray[Any, np.dtype[Any]]):
         return _counting(result)
 
     def dot(self, other: Any, out: Any = None) -> Any:
-        """Matrix product: the method of the base class would not be seen."""
+        """Matrix product: the method of the base class would not be counted."""
         return np.dot(self, other, out=out)
 
 
@@ -266,13 +266,13 @@ def count(algorithm: str, n: int, d: int, rank: int) -> tuple[Tally, Tally]:
     rng = np.random.default_rng(0)
     z, g, x = (rng.standard_normal(shape) for _ in range(3))
     mask = rng.random(shape) < 0.5
-    start = dense.smqrgd_start(x, as_rank(rank, shape), tuple(range(d)))
+    init = dense.smqrgd_init(x, as_rank(rank, shape), tuple(range(d)))
     z, g, mask = (array.view(CountingArray) for array in (z, g, mask))
     state = dense.State(
-        start.x.view(CountingArray),
-        start.core.view(CountingArray),
-        tuple(u.view(CountingArray) for u in start.factors),
-        None if start.rows is None else start.rows.view(CountingArray),
+        init.x.view(CountingArray),
+        init.core.view(CountingArray),
+        tuple(u.view(CountingArray) for u in init.factors),
+        None if init.rows is None else init.rows.view(CountingArray),
     )
     with counting() as threshold:
         chosen.threshold(z, state)

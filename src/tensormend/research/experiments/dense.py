@@ -1,7 +1,7 @@
 """The paper's four methods for completion, written down with dense arrays.
 
 TIHT, SeMPIHT, RGD and SM-QRGD follow section 2.2, Algorithm 3 and the complexity appendix line by
-line, for a real array seen through a boolean mask (``A(X) = mask * X``). They are what
+line, for a real array observed through a boolean mask (``A(X) = mask * X``). They are what
 benchmarks compare with, references for the solvers in the tests, and what the flop count runs.
 
 A method is a thresholding (``z -> next state``) and a step size, functions of their own that
@@ -38,7 +38,7 @@ __all__ = [
     "rgd_threshold",
     "sempiht",
     "smqrgd",
-    "smqrgd_start",
+    "smqrgd_init",
     "smqrgd_step",
     "smqrgd_threshold",
     "sthosvd",
@@ -170,7 +170,7 @@ def smqrgd(
     return descend(
         data,
         mask,
-        smqrgd_start(np.where(mask, data, 0.0), rank, modes),
+        smqrgd_init(np.where(mask, data, 0.0), rank, modes),
         lambda z, state: smqrgd_threshold(z, state, modes),
         None if step == "constant" else lambda g, state: smqrgd_step(g, mask, state, modes[0]),
     )
@@ -224,9 +224,9 @@ def sthosvd(z: Array, rank: Sequence[int], order: Sequence[int]) -> State:
 
 
 def exact_step(direction: Array, mask: Array) -> float:
-    """``||D||^2 / ||A(D)||^2``, or 1 where the operator does not see the direction."""
-    seen = float(np.sum((mask * direction) ** 2))
-    return float(np.sum(direction**2)) / seen if seen > 0 else 1.0
+    """``||D||^2 / ||A(D)||^2``, or 1 where the operator maps the direction to zero."""
+    measured = float(np.sum((mask * direction) ** 2))
+    return float(np.sum(direction**2)) / measured if measured > 0 else 1.0
 
 
 def iht_step(g: Array, mask: Array, state: State) -> float:
@@ -307,7 +307,7 @@ def rgd_step(g: Array, mask: Array, state: State, contract: Contract = contract)
     return exact_step(multi_mode_product(core, factors), mask)
 
 
-def smqrgd_start(z: Array, rank: Sequence[int], order: Sequence[int]) -> State:
+def smqrgd_init(z: Array, rank: Sequence[int], order: Sequence[int]) -> State:
     """``X^0`` by ST-HOSVD, and singular vectors ``U``, ``V`` of the first mode's unfolding."""
     mode = order[0]
     left = leading_vectors(unfold(z, mode), rank[mode])

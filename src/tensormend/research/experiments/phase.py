@@ -153,8 +153,8 @@ def fit_boundary(records: Sequence[Record]) -> Boundary | None:
     ranks, ratios, rates = success_map(records)
     crossings = []
     for rank, column in zip(ranks, rates.T, strict=True):
-        known = np.isfinite(column)
-        rate, at = column[known], ratios[known]
+        is_run = np.isfinite(column)
+        rate, at = column[is_run], ratios[is_run]
         below = np.flatnonzero(rate < 0.5)
         if len(below) and below[-1] + 1 < len(rate):
             k = below[-1]

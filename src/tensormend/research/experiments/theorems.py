@@ -142,7 +142,10 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 
 def count_above(found: dict[str, Any]) -> int:
-    """Count the iterates whose error exceeds the bound of the theorem (the start is a lemma's)."""
+    """Count the iterates whose error exceeds the bound of the theorem.
+
+    The initial estimate, which a lemma bounds, is left out.
+    """
     pairs = zip(found["error"][1:], found["bound"][1:], strict=False)  # the bound goes further
     return sum(error > bound for error, bound in pairs if bound > ROUNDING)
 

@@ -99,7 +99,7 @@ def _describe_place(record: Record, letter: str) -> str:
 def _caption(records: Sequence[Record]) -> str:
     machine = records[0]["machine"]
     n_again = 1 + max(r["settings"].get("problem", r["settings"].get("repeat")) for r in records)
-    shares = f"threads: {machine['blas_threads']} of BLAS (dense), {machine['threads']} (kernels)"
+    threads = f"threads: {machine['blas_threads']} of BLAS (dense), {machine['threads']} (kernels)"
     median = f"medians of {n_again}" if n_again > 1 else "one timing each"
     limit = records[0]["settings"]["max_iter"]
-    return f"{median}; {shares}; crosses: not within {limit} iterations."
+    return f"{median}; {threads}; crosses: not within {limit} iterations."

@@ -44,8 +44,8 @@ def _draw_bars(panel: Any, records: Sequence[Record], names: list[str], what: st
     counted = [record["results"][what] for record in records]
     panel.barh(levels, counted, color=LINES[5]["color"], edgecolor="0.2", lw=0.8, label="counted")
     claimed = [record["results"][f"paper_{what}"] for record in records]
-    known = [(c, level) for c, level in zip(claimed, levels, strict=True) if c is not None]
-    panel.plot(*zip(*known, strict=True), "D", color="black", ms=7, label="paper")
+    given = [(c, level) for c, level in zip(claimed, levels, strict=True) if c is not None]
+    panel.plot(*zip(*given, strict=True), "D", color="black", ms=7, label="paper")
     panel.set_yticks(levels, names)
     panel.invert_yaxis()
     panel.set_xlim(0, 8)

@@ -71,8 +71,8 @@ def find_datasets(names: Sequence[str], folder: Path | None) -> list[str]:
 
 def run(experiment: Experiment, given: argparse.Namespace) -> tuple[str, ...]:
     """Run the cells that the command line chooses; return the failures as sentences."""
-    known = {settings["dataset"] for settings in experiment.cells(given.preset)}
-    names = find_datasets([name for name in given.only if name in known], given.data)
+    in_preset = {settings["dataset"] for settings in experiment.cells(given.preset)}
+    names = find_datasets([name for name in given.only if name in in_preset], given.data)
 
     def is_wanted(settings: Settings) -> bool:
         return (

@@ -97,9 +97,9 @@ def run_lrtc_tnn(task: Task) -> Answer:
         above=(0.4, 0.5, 0.6),
         errors=errors,
     )
-    known = {middle: errors[theta]}
+    computed = {middle: errors[theta]}
     threshold = sweep(
-        lambda value: known.get(value) or error(theta=theta, threshold=value), THRESHOLDS
+        lambda value: computed.get(value) or error(theta=theta, threshold=value), THRESHOLDS
     )
     return _fit(task, lrtc_tnn, theta=theta, threshold=threshold)
 
@@ -122,7 +122,7 @@ def _fit(task: Task, method: Callable[..., Completed], **settings: float) -> Ans
 
 def run_masked_tucker(task: Task) -> Answer:
     """Run TensorLy at each rank of a grid, and keep the one closest to what was lost."""
-    start = fibre_mean(task.data)
+    filled_in = fibre_mean(task.data)
     shape = task.data.shape
     best: dict[tuple[int, ...], tuple[float, Answer]] = {}
 
@@ -131,7 +131,7 @@ def run_masked_tucker(task: Task) -> Answer:
         if rank in best:
             return best[rank][0]
         begin = time.perf_counter()
-        for filled in masked_tucker(task.data, start, rank):
+        for filled in masked_tucker(task.data, filled_in, rank):
             found = task.look(filled)
             if rank not in best or found < best[rank][0]:
                 seconds = time.perf_counter() - begin
@@ -152,7 +152,7 @@ def sweep(
     above: Sequence[float] = (),
     errors: dict[float, float] | None = None,
 ) -> float:
-    """Return the value with the least error, going on beyond an end as long as that pays.
+    """Return the value with the least error, continuing beyond an end as long as that pays.
 
     Examples
     --------

@@ -36,13 +36,13 @@ class Dataset:
     title : str
         What it is.
     values : ndarray
-        The tensor, NaN where it is unknown; unknown entries are never scored.
+        The tensor, NaN at missing entries, which are never scored.
     modes : tuple of str
         What each mode is.
     fibre_mode : int
         Mode along which whole fibres are lost.
     fibre : str
-        What such a loss is in life.
+        What such a loss means in practice.
     kind : str
         ``"image"`` (has a PSNR), ``"traffic"`` (has a MAPE) or ``"field"``.
     made : str
@@ -69,7 +69,7 @@ class Dataset:
 
     @property
     def peak(self) -> float:
-        """The largest value known, the peak of a PSNR."""
+        """The largest observed value, the peak of a PSNR."""
         return float(np.nanmax(self.values))
 
 

@@ -23,7 +23,7 @@ FASTER = 5.0  # times LRTC-TNN on the larger tensors
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What is known of every data set, and the record of every contestant on every loss."""
+    """Facts about every data set, and the record of every contestant on every loss."""
 
     datasets: dict[str, dict[str, Any]]
     runs: dict[tuple[str, str, str], Record]
@@ -63,7 +63,7 @@ class Findings:
         *,
         only_large: bool = False,
     ) -> dict[Cell, float]:
-        """Return our figure over the best of some peers, where both are known.
+        """Return our figure over the best of some peers, where both were measured.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from tensormend.research.realdata.datasets import Dataset
 
 __all__ = ["LOSSES", "Loss", "Scores", "drop", "hold_out", "score"]
 
-HELD = 0.1  # fraction of what is known that is held out to choose parameters
+HELD = 0.1  # fraction of what is observed that is held out to choose parameters
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ LOSSES = tuple(
 def drop(
     dataset: Dataset, pattern: str, fraction: float, rng: int | np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return the tensor with NaN where it is unknown or lost, and the mask of the entries to score.
+    """Return the tensor with NaN where it is missing or lost, and the mask of the entries to score.
 
     Parameters
     ----------
@@ -55,24 +55,24 @@ def drop(
     Returns
     -------
     data : ndarray
-        The tensor, and the boolean array of the entries to score.
-    scored : ndarray
-        The tensor, and the boolean array of the entries to score.
+        The tensor, NaN at missing and lost entries.
+    scored : ndarray of bool
+        True at the lost entries whose value is observed in the source.
     """
     lost = _draw(dataset.values.shape, pattern, fraction, dataset.fibre_mode, rng)
-    known = ~np.isnan(dataset.values)
-    return np.where(lost, np.nan, dataset.values), lost & known
+    observed = ~np.isnan(dataset.values)
+    return np.where(lost, np.nan, dataset.values), lost & observed
 
 
 def hold_out(
     data: Array, pattern: str, fibre_mode: int, rng: int | np.random.Generator
 ) -> tuple[Array, Array]:
-    """Lose a further tenth of the known entries, in the same pattern, to choose parameters on.
+    """Lose a further tenth of the observed entries, in the same pattern, to choose parameters on.
 
-    Of fibres, a tenth of those with a known entry is held out.
+    Of fibres, a tenth of those with an observed entry is held out.
     """
-    known = ~np.isnan(data)
-    held = known & _draw(data.shape, pattern, HELD, fibre_mode, rng)
+    observed = ~np.isnan(data)
+    held = observed & _draw(data.shape, pattern, HELD, fibre_mode, rng)
     return np.where(held, np.nan, data), held
 
 

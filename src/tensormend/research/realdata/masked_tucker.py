@@ -17,7 +17,7 @@ MAX_ITER = 100  # the default of TensorLy, for each tolerance
 
 
 def masked_tucker(data: Array, filled: Array, rank: Sequence[int]) -> Iterator[Array]:
-    """Complete a tensor, NaN where unknown, by ``tensorly.decomposition.tucker`` with ``mask=``.
+    """Complete a tensor, NaN where missing, by ``tensorly.decomposition.tucker`` with ``mask=``.
 
     It is initialized by the leading singular vectors of ``filled``, the data with missing entries
     filled in some simple way; TensorLy's own init is slower and no better. The result at its

@@ -4,7 +4,7 @@ HaLRTC: J. Liu, P. Musialski, P. Wonka, J. Ye (2013), Tensor completion for esti
 values in visual data, IEEE TPAMI 35, 208-220. LRTC-TNN: X. Chen, J. Yang, L. Sun (2020), A
 nonconvex low-rank tensor completion model for spatiotemporal traffic data imputation,
 Transportation Research Part C 117, 102673. Both minimize the mean over the modes of a norm of the
-unfolding, subject to the known entries: the nuclear norm, or the sum of the singular values
+unfolding, subject to the observed entries: the nuclear norm, or the sum of the singular values
 without the largest ones. They share their splitting, so here they share their code.
 """
 
@@ -21,7 +21,7 @@ from tensormend.core.algebra import Array
 __all__ = ["Completed", "halrtc", "lrtc_tnn"]
 
 GROWTH = 1.05  # of the penalty in every iteration, as in the authors' codes
-MAX_PENALTY = 1e5  # times the one at the start
+MAX_PENALTY = 1e5  # times the initial one
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +36,16 @@ class Completed:
 def halrtc(
     data: Array, *, threshold: float = 0.1, tol: float = 1e-4, max_iter: int = 300
 ) -> Completed:
-    """Complete a tensor, NaN where unknown, by the nuclear norms of its unfoldings.
+    """Complete a tensor, NaN where missing, by the nuclear norms of its unfoldings.
 
     Parameters
     ----------
     threshold : float, default=0.1
-        Threshold of singular values in the first iteration, relative to the norm of the known
+        Threshold of singular values in the first iteration, relative to the norm of the observed
         entries; it sets the penalty ``rho`` of the paper to ``1 / (d threshold norm)``.
     tol : float, default=0.0001
-        Stop when the change of the mean of the copies, and its distance to the known entries, are
-        below this, relative to the norm of the tensor.
+        Stop when the change of the mean of the copies, and its distance to the observed entries,
+        are below this, relative to the norm of the tensor.
     """
     return _complete(data, [0] * data.ndim, threshold, tol, max_iter)
 
@@ -58,7 +58,7 @@ def lrtc_tnn(
     tol: float = 1e-4,
     max_iter: int = 300,
 ) -> Completed:
-    """Complete a tensor, NaN where unknown, by truncated nuclear norms of its unfoldings.
+    """Complete a tensor, NaN where missing, by truncated nuclear norms of its unfoldings.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def lrtc_tnn(
     threshold : float, default=0.1
         As in `halrtc`.
     tol : float, default=0.0001
-        Relative residual ``||A(x) - y|| / ||y||`` to reach.
+        As in `halrtc`.
     """
     short = [min(n, data.size // n) for n in data.shape]
     return _complete(data, [math.ceil(theta * n) for n in short], threshold, tol, max_iter)
@@ -78,11 +78,11 @@ def _complete(
 ) -> Completed:
     """Run ADMM with a copy of the tensor for each mode, and duals divided by the penalty.
 
-    At unknown entries the duals sum to zero in every iteration, so the tensor is there the mean of
+    At missing entries the duals sum to zero in every iteration, so the tensor is there the mean of
     the copies.
     """
-    unknown = np.isnan(data)
-    x = np.where(unknown, 0.0, data)
+    missing = np.isnan(data)
+    x = np.where(missing, 0.0, data)
     tau = threshold * float(np.linalg.norm(x))
     last_tau = tau / MAX_PENALTY
     duals = [np.zeros_like(x) for _ in n_free]
@@ -94,7 +94,7 @@ def _complete(
             mean += copy
             np.subtract(dual, copy, out=dual)
         mean /= len(duals)
-        np.copyto(x, mean, where=unknown)
+        np.copyto(x, mean, where=missing)
         growth = GROWTH if tau > last_tau else 1.0
         for dual in duals:
             dual += x

@@ -108,8 +108,8 @@ def _describe_dataset(findings: Findings, name: str) -> dict[str, str]:
 
 def _score_row(findings: Findings, cell: Cell, what: str) -> list[str]:
     values = {name: findings.value(cell, name, what) for name in CONTESTANTS}
-    known = [value for value in values.values() if value is not None]
-    best = (max if what == "psnr" else min)(known, default=None)
+    measured = [value for value in values.values() if value is not None]
+    best = (max if what == "psnr" else min)(measured, default=None)
     row = [cell[1]]
     for name, value in values.items():
         if value is None:

@@ -80,9 +80,9 @@ def _load(name: str, folder: Path | None) -> Dataset:
 @functools.lru_cache(maxsize=1)
 def _draw(dataset: Dataset, name: str, seed: int) -> Task:
     """Lose entries; the same ones for all contestants."""
-    place = next(k for k, loss in enumerate(LOSSES) if loss.name == name)
-    rng = np.random.default_rng([seed, list(NAMES).index(dataset.name), place])
-    loss = LOSSES[place]
+    position = next(k for k, loss in enumerate(LOSSES) if loss.name == name)
+    rng = np.random.default_rng([seed, list(NAMES).index(dataset.name), position])
+    loss = LOSSES[position]
     data, scored = drop(dataset, loss.pattern, loss.fraction, rng)
     return Task(dataset, loss, data, scored, seed)
 
