@@ -112,12 +112,12 @@ KINDS: dict[str, Case] = {
     "TensorData": Case(
         lambda: {"data": tm.TensorData(HOLED, dims=("city", "day", "band"))},
         tm.TensorData,
-        back=lambda data: data.dense(),
+        back=lambda data: data.todense(),
     ),
     "sparse TensorData": Case(
         lambda: {"data": tm.TensorData(TRUTH[KNOWN], indices=PLACES, shape=SHAPE)},
         tm.TensorData,
-        back=lambda data: data.dense(),
+        back=lambda data: data.todense(),
     ),
     "array": _array("float64"),
     "single precision": _array("float32"),

@@ -213,7 +213,7 @@ def test_optional_dependencies_are_named_in_one_file(name: str) -> None:
         path.relative_to(ROOT).as_posix()
         for path in FILES
         if "realdata" not in path.parts  # whose data sets come inside of packages
-        and re.search(rf'(import |from |require\("){name}\b', path.read_text())
+        and re.search(rf'(^ *(import |from )|require\("){name}\b', path.read_text(), re.M)
     }
     assert users == {OPTIONAL[name]}
 

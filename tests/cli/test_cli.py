@@ -151,7 +151,7 @@ def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert Path("report.html").is_file()
     for end in ("csv", "nc", "gif"):
         filled = tm.load(f"filled.{end}")
-        assert filled.n_observed == filled.dense().size
+        assert filled.n_observed == filled.todense().size
 
 
 @pytest.mark.checkout

@@ -386,8 +386,8 @@ def test_a_given_rank_is_judged_on_fibres_where_fibres_are_missing() -> None:
     result = tm.complete(data, 4, validation_fraction=0.1, rng=0, max_iter=50)
     error = rmse(result.fitted_values(), x, data)
     assert result.trust.rmse > 0.3 * error
-    assert result.judged.groups is not None
-    assert len(np.unique(result.judged.groups)) < len(result.judged.held)
+    assert result.assessment.groups is not None
+    assert len(np.unique(result.assessment.groups)) < len(result.assessment.held)
 
 
 def test_a_pair_held_out_is_what_the_fit_is_judged_by() -> None:

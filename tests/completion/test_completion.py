@@ -29,7 +29,7 @@ from kinds import (
     make_series,
 )
 from tensormend.completion.preprocessing import Preprocessing
-from tensormend.completion.result import Completion, Judged
+from tensormend.completion.result import Completion, Assessment
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError, MemoryLimitError
@@ -51,7 +51,7 @@ def pretend(known: Observations, x: tm.Tucker) -> Completion:
         fit=result,
         observations=known,
         preprocessing=Preprocessing().fit(known.indices, known.values, known.shape),
-        judged=Judged(np.arange(len(known.values)), None, 1.0, in_sample=True),
+        assessment=Assessment(np.arange(len(known.values)), None, 1.0, in_sample=True),
     )
 
 
@@ -518,7 +518,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         Completion.load(tmp_path / "tucker.npz")
     completion.save(tmp_path / "model.npz")
     arrays = load_arrays(tmp_path / "model.npz", "completion")
-    del arrays["judged.held"]
+    del arrays["assessment.held"]
     save_arrays(tmp_path / "model.npz", "completion", arrays)
     with pytest.raises(InputError, match="something in it is missing or wrong"):
         Completion.load(tmp_path / "model.npz")

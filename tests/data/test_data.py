@@ -72,9 +72,9 @@ def test_a_label_is_not_cut_to_fit() -> None:
 
 def test_integers_with_holes_become_numbers_with_nan() -> None:
     data = TensorData(np.array([[1, 2], [3, 4]]))
-    assert data.dense().dtype == np.int64
-    assert data.hide(np.eye(2) > 0).dense().tolist()[0][1] == 2
-    assert np.isnan(data.hide(np.eye(2) > 0).dense()[0, 0])
+    assert data.todense().dtype == np.int64
+    assert data.hide(np.eye(2) > 0).todense().tolist()[0][1] == 2
+    assert np.isnan(data.hide(np.eye(2) > 0).todense()[0, 0])
     with pytest.raises(InputError, match=r"what to hide"):
         data.hide(np.ones(4, bool))
 
@@ -143,7 +143,7 @@ def test_sparse_data_and_sparse_observed(path: Places) -> None:
     assert tm.load(path(".npz"), na_value=-9).n_observed == 2
     dense = there_and_back(path(".npy"), data)  # as a whole array
     assert dense.n_observed == 3
-    np.testing.assert_array_equal(dense.dense(), data.dense())
+    np.testing.assert_array_equal(dense.todense(), data.todense())
     tm.save(path(".h5"), VALUES != 6)
     assert tm.load(path(".npz"), observed=path(".h5")).n_observed == 2  # 6 is at the first place
     assert tm.load(path(".npy"), observed=path(".npz")).n_observed == 3

@@ -54,8 +54,8 @@ def test_what_is_written_is_read(suffix: str, tmp_path: Path) -> None:
     case = FILES[suffix]
     data, back = case.make(), tm.load(write(tmp_path, suffix))
     assert back.n_observed == data.n_observed
-    assert ("missing" in case.keeps) == (data.n_observed < data.dense().size)
-    assert_close(back.dense(), data.dense(), case.tol)
+    assert ("missing" in case.keeps) == (data.n_observed < data.todense().size)
+    assert_close(back.todense(), data.todense(), case.tol)
     if "name" in case.keeps:
         assert back.name == data.name
     if "dims" in case.keeps:
@@ -74,7 +74,7 @@ def test_what_is_read_is_written_the_same_again(suffix: str, tmp_path: Path) -> 
     first = tm.load(write(tmp_path, suffix))
     tm.save(tmp_path / f"again{suffix}", first)
     second = tm.load(tmp_path / f"again{suffix}")
-    assert_close(second.dense(), first.dense(), FILES[suffix].tol)
+    assert_close(second.todense(), first.todense(), FILES[suffix].tol)
     assert (second.dims, second.name) == (first.dims, first.name)
 
 
@@ -85,17 +85,17 @@ def test_load_complete_save(suffix: str, tmp_path: Path) -> None:
     result = tm.complete(data, rank=1, max_iter=5)
     tm.save(tmp_path / f"filled{suffix}", result.data)
     back = tm.load(tmp_path / f"filled{suffix}")
-    assert back.n_observed == back.dense().size
+    assert back.n_observed == back.todense().size
     assert (back.dims, back.name) == (data.dims, data.name)
-    filled = np.where(np.isnan(data.dense()), np.nan, back.dense())
-    assert_close(filled, data.dense(), FILES[suffix].tol)
+    filled = np.where(np.isnan(data.todense()), np.nan, back.todense())
+    assert_close(filled, data.todense(), FILES[suffix].tol)
 
 
 @every_suffix
 def test_every_format_gives_an_array_to_every_other(suffix: str, tmp_path: Path) -> None:
     data = tm.load(write(tmp_path, suffix))
     tm.save(tmp_path / "other.npz", data)
-    assert_close(tm.load(tmp_path / "other.npz").dense(), data.dense(), 0)
+    assert_close(tm.load(tmp_path / "other.npz").todense(), data.todense(), 0)
 
 
 @exact_suffix
@@ -107,7 +107,7 @@ def test_observed_may_have_any_format(suffix: str, tmp_path: Path) -> None:
     mask = shown.astype(data.values.dtype)
     path = write(tmp_path, suffix, TensorData(mask, dims=data.dims, coords=data.coords))
     masked = tm.load(tmp_path / "whole.npy", observed=path)
-    np.testing.assert_array_equal(~np.isnan(masked.dense()), shown)
+    np.testing.assert_array_equal(~np.isnan(masked.todense()), shown)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form.is_lossy])

@@ -59,7 +59,7 @@ def test_types_of_numbers(suffix: str, dtype: str, path: Places) -> None:
             tm.save(path(suffix), values)
         return
     back = there_and_back(path(suffix), values)
-    np.testing.assert_array_equal(back.dense(), values)
+    np.testing.assert_array_equal(back.todense(), values)
     if values.dtype.kind in "fc" and dtype not in ("f2", "g", "G"):
         assert back.values.dtype.newbyteorder("=") == values.dtype.newbyteorder("=")
     if values.dtype.kind in "fc":
@@ -164,7 +164,7 @@ def test_fill_values_are_rounded_as_the_values_are() -> None:
 def test_from_one_format_to_another(first: str, second: str, path: Places) -> None:
     data = there_and_back(path(first), make_tensor())
     back = there_and_back(path(f".2{second}"), data)
-    np.testing.assert_array_equal(back.dense(), make_tensor().dense())
+    np.testing.assert_array_equal(back.todense(), make_tensor().todense())
     assert (back.dims, back.name) == (data.dims, "flux")
     assert back.coords[0] is not None
     assert back.coords[0].tolist() == ["Åre", "Bonn", "Čáslav", "Đà Lạt", "x y"]

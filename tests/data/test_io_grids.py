@@ -155,11 +155,11 @@ def test_versions_of_zarr(version: int, path: Places) -> None:
     assert zarr.open(path(".zarr"), mode="r").metadata.zarr_format == version
     back = there_and_back(path(".2.zarr"), tm.load(path(".zarr")))
     assert back.encoding["zarr"] == version
-    np.testing.assert_array_equal(back.dense(), make_tensor().dense())
+    np.testing.assert_array_equal(back.todense(), make_tensor().todense())
     opened = xr.open_zarr(path(".2.zarr"), consolidated=False)
     assert opened.flux.dims == ("town", "day", "level")
     assert opened.town.values.tolist() == back.coords[0].tolist()  # type: ignore[union-attr]
-    np.testing.assert_array_equal(opened.flux, make_tensor().dense())
+    np.testing.assert_array_equal(opened.flux, make_tensor().todense())
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -170,7 +170,7 @@ def test_zarr_of_xarray(version: int, path: Places) -> None:
     data = tm.load(path(".zarr"), variable="speed")
     assert data.n_observed == 23
     np.testing.assert_array_equal(data.coords[0], DAYS)
-    np.testing.assert_array_equal(data.dense(), make_dataset().speed)
+    np.testing.assert_array_equal(data.todense(), make_dataset().speed)
     assert data.attrs["units"] == "m s-1"
 
 

@@ -319,14 +319,14 @@ def test_gif_holes_beside_all_greys(tmp_path: Path) -> None:
     known = np.ones((1, 16, 16), bool)
     known[0, 3, 3] = False
     save(tmp_path / "a.gif", TensorData(values[None], observed=known))
-    np.testing.assert_array_equal(load(tmp_path / "a.gif").dense()[known], values[None][known])
+    np.testing.assert_array_equal(load(tmp_path / "a.gif").todense()[known], values[None][known])
     twice = np.concatenate([values, values[:1]])[None]  # a hole in place of none of the greys
     known = np.ones(twice.shape, bool)
     known[0, 16, 5] = False
     save(tmp_path / "b.gif", TensorData(twice, observed=known))
     again = load(tmp_path / "b.gif")
     np.testing.assert_array_equal(again.observed, known)
-    assert np.abs(again.dense() - twice)[known].max() == 1
+    assert np.abs(again.todense() - twice)[known].max() == 1
 
 
 def test_gif_holes(tmp_path: Path) -> None:
@@ -413,7 +413,7 @@ def test_cut_and_compressed_stacks_are_refused(tmp_path: Path) -> None:
     for length in np.linspace(0, len(content) - 1, 20).astype(int):
         path.write_bytes(content[:length])
         with contextlib.suppress(FileError):
-            np.testing.assert_array_equal(load(path).dense(), film())
+            np.testing.assert_array_equal(load(path).todense(), film())
 
 
 # hostile files

@@ -76,7 +76,7 @@ def test_a_version_that_was_read_is_written(path: Places) -> None:
     assert path(".mat").read_bytes()[:10] == b"MATLAB 7.3"
     back = there_and_back(path(".2.mat"), tm.load(path(".mat")))
     assert path(".2.mat").read_bytes()[:10] == b"MATLAB 7.3"
-    np.testing.assert_array_equal(back.dense(), data.dense())
+    np.testing.assert_array_equal(back.todense(), data.todense())
     assert back.dims == data.dims
     assert back.coords[0].tolist() == data.coords[0].tolist()  # type: ignore[union-attr]
     tm.save(path(".3.mat"), replace(back, encoding={}))
@@ -86,7 +86,7 @@ def test_a_version_that_was_read_is_written(path: Places) -> None:
 def test_scipy_reads_what_we_write(path: Places) -> None:
     tm.save(path(".mat"), make_tensor())
     given = scipy.io.loadmat(path(".mat"))
-    np.testing.assert_array_equal(given["flux"], make_tensor().dense())
+    np.testing.assert_array_equal(given["flux"], make_tensor().todense())
     assert [str(one).strip() for one in given["dims"]] == ["town", "day", "level"]
 
 

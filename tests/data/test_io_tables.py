@@ -68,7 +68,7 @@ def test_csv_labels_are_told_and_sorted(
     data = load(path)
     assert data.coords[0] is not None
     assert data.coords[0].dtype.kind == kind
-    assert data.dense()[:, 0].tolist() == order
+    assert data.todense()[:, 0].tolist() == order
     save(tmp_path / "b.csv", data)
     lines = (tmp_path / "b.csv").read_text().splitlines()
     assert lines[1:] == [f"{texts[k]},a,{k}" for k in order]  # as they were written
@@ -82,7 +82,7 @@ def test_csv_dialects(tmp_path: Path) -> None:
     assert sorted(data.values) == [-2, 1.5]
     save(tmp_path / "b.csv", data)
     again = load(tmp_path / "b.csv")
-    np.testing.assert_array_equal(again.dense(), data.dense())
+    np.testing.assert_array_equal(again.todense(), data.todense())
     assert '"1,5"' in (tmp_path / "b.csv").read_text() or "1,5" in (tmp_path / "b.csv").read_text()
     tabs = load(write(tmp_path, "a\tb\tv\r\nx,y\t1\t2\r\n\r\nz\t2\t3", "a.tsv"))
     assert tabs.shape == (2, 2)
@@ -178,7 +178,7 @@ def test_csv_has_few_digits_and_short_dates(tmp_path: Path) -> None:
     assert lines[1] == "2001-01-01T00:00,2001-01-01,0.1,0.1"
     assert lines[-1] == "2001-01-01T06:00,2001-02-01,2.5,"
     back = load(tmp_path / "a.csv", modes=["mode 0", "mode 1", "mode 2"])
-    np.testing.assert_array_equal(back.dense().astype(np.float32), values)
+    np.testing.assert_array_equal(back.todense().astype(np.float32), values)
     for ours, its in zip((hours, days), back.coords, strict=False):
         np.testing.assert_array_equal(ours, its)
 
@@ -281,8 +281,8 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
     ]
     assert again.num_rows == 12
     np.testing.assert_array_equal(
-        load(tmp_path / "b.parquet", modes=["city", "when", "n"], variable="v").dense(),
-        data.dense(),
+        load(tmp_path / "b.parquet", modes=["city", "when", "n"], variable="v").todense(),
+        data.todense(),
     )
 
 
@@ -330,6 +330,6 @@ def test_parquet_categories_that_occur(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
     data = load(tmp_path / "a.parquet")
     assert [None if part is None else part.tolist() for part in data.coords] == [["a", "z"], [0, 1]]
-    np.testing.assert_array_equal(data.dense(), [[3, 1], [2, np.nan]])
+    np.testing.assert_array_equal(data.todense(), [[3, 1], [2, np.nan]])
     save(tmp_path / "b.parquet", data)
     assert pq.read_table(tmp_path / "b.parquet").schema.types[:2] == [pa.string(), pa.bool_()]

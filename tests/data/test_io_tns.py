@@ -245,7 +245,7 @@ def test_tns_writes_what_is_known(tmp_path: Path) -> None:
     values = np.array([[1.0, np.nan, 0.1], [np.nan, np.nan, 1e-7]])
     save(tmp_path / "a.tns.gz", values)
     again = load(tmp_path / "a.tns.gz")
-    np.testing.assert_array_equal(again.dense(), values)
+    np.testing.assert_array_equal(again.todense(), values)
     save(tmp_path / "b.tns", np.array([[1, 2], [3, -4]], dtype=np.int16))
     assert (tmp_path / "b.tns").read_text() == "# sizes 2 2\n1 1 1\n1 2 2\n2 1 3\n2 2 -4\n"
     with pytest.raises(InputError, match="real numbers"):

@@ -329,9 +329,9 @@ def test_randomness_of_every_sort(make: Any) -> None:
         TuckerImputer(1, validation_fraction=0.2, max_iter=1, random_state=make(seed)).fit(HOLED)
         for seed in (5, 5, 6)
     )
-    held = first.completion_.judged.held
-    np.testing.assert_array_equal(held, again.completion_.judged.held)
-    assert not np.array_equal(held, other.completion_.judged.held)
+    held = first.completion_.assessment.held
+    np.testing.assert_array_equal(held, again.completion_.assessment.held)
+    assert not np.array_equal(held, other.completion_.assessment.held)
 
 
 def test_without_scikit_learn_the_extra_is_named() -> None:

@@ -114,7 +114,7 @@ def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed:
     data = tm.TensorData(values, indices=indices, shape=tensor.shape)
     if math.prod(tensor.shape) * values.itemsize > tm.algebra.DEFAULT_MEMORY_LIMIT:
         return data
-    return tm.TensorData(data.dense())
+    return tm.TensorData(data.todense())
 
 
 def _size(path: Path) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.completion.cost import Cost, check_cost, search_cost
 from tensormend.completion.journal import Journal, Part
-from tensormend.completion.result import Completion, Judged
+from tensormend.completion.result import Completion, Assessment
 from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.selection import (
     PLAIN,
@@ -32,7 +32,7 @@ from tensormend.recovery.stopping import StoppingCriteria
 __all__ = ["automatic_cost", "complete_automatically"]
 
 SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
-FIT_ROUNDS = 5  # from the fit that was judged to that to all entries; many more would overfit
+FIT_ROUNDS = 5  # from the fit that was assessed to that to all entries; many more would overfit
 FIT_TOL = 1e-9  # relative residual at which the last fit of a rank may stop
 DEFAULT_FRACTION, MAX_FRACTION = 0.1, 0.5  # of the observed entries, to hold out
 
@@ -87,7 +87,7 @@ def _check_fraction(fraction: Any) -> float:
 
 
 def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Completion:
-    """Fit the chosen model to all entries, from the fit that was judged."""
+    """Fit the chosen model to all entries, from the fit that was assessed."""
     given, trial = run.observations, choice.trial
     preprocessing = run.preprocessing.with_center(trial.center)
     fitted = preprocessing.fit(given.indices, given.values, given.shape)
@@ -111,7 +111,7 @@ def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Comp
             resume=part.can_resume,
         )
         freedom = float(result.x.n_parameters)
-    judged = Judged(
+    assessment = Assessment(
         choice.held,
         choice.predicted,
         freedom,
@@ -124,7 +124,7 @@ def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Comp
         fit=result,
         observations=given,
         preprocessing=fitted,
-        judged=judged,
+        assessment=assessment,
         trials=choice.trials,
         best_trial=trial,
         n_iter=run.watch.n_iter,

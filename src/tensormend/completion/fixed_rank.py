@@ -10,7 +10,7 @@ import numpy as np
 from tensormend.completion.cost import Cost, check_cost, fit_cost
 from tensormend.completion.journal import Part
 from tensormend.completion.preprocessing import FittedPreprocessing
-from tensormend.completion.result import Completion, Judged
+from tensormend.completion.result import Completion, Assessment
 from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.validation import Fold, draw_folds
 from tensormend.core.algebra import Array
@@ -120,12 +120,12 @@ class _Validation:
         indices = check_indices(np.asarray(data[0]), given.shape).astype(np.int64)
         return cls(None, indices, np.asarray(data[1]))
 
-    def judged(self, degrees_of_freedom: float) -> Judged:
-        """Return by which entries the fit is judged."""
+    def assessment(self, degrees_of_freedom: float) -> Assessment:
+        """Return by which entries the fit is assessed."""
         if self.fold is not None:
-            return Judged(self.fold.held, None, degrees_of_freedom, self.fold.clusters)
+            return Assessment(self.fold.held, None, degrees_of_freedom, self.fold.clusters)
         nothing = np.zeros(0, dtype=np.int64)
-        return Judged(
+        return Assessment(
             nothing,
             None,
             degrees_of_freedom,
@@ -171,14 +171,14 @@ def _fit(
     )
     freedom = float(result.x.n_parameters)
     if validation is None:
-        judged = Judged(_sample(len(given.values), rng), None, freedom, in_sample=True)
+        assessment = Assessment(_sample(len(given.values), rng), None, freedom, in_sample=True)
     else:
-        judged = validation.judged(freedom)
+        assessment = validation.assessment(freedom)
     return Completion(
         fit=result,
         observations=given,
         preprocessing=fitted,
-        judged=judged,
+        assessment=assessment,
         n_iter=result.n_iter,
         seconds=run.watch.seconds,
         notes=result.notes,

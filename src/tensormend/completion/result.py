@@ -33,14 +33,14 @@ from tensormend.data.observations import Keys, Observations
 from tensormend.errors import InputError
 from tensormend.recovery.result import Result, Status
 
-__all__ = ["Completion", "Judged"]
+__all__ = ["Completion", "Assessment"]
 
 KIND = "completion"
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Entries that a fit is judged by.
+class Assessment:
+    """Entries that a fit is assessed by.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Judged:
         return {k: np.asarray(v) for k, v in vars(self).items() if v is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Judged:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Assessment:
         """Return what `as_arrays` was made of."""
         parts: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in arrays.items()}
         return cls(**{"predicted": None, **parts})
@@ -101,7 +101,7 @@ class Completion:
         The observed entries, and the type of data they came in.
     preprocessing : FittedPreprocessing
         What was done to the values before the fit and is inverted in what is returned.
-    judged : Judged
+    assessment : Assessment
         Held-out entries and their predictions, from which `trust` is computed.
     trials : tuple of Trial
         The models that were compared, in order; empty for a given rank.
@@ -135,7 +135,7 @@ class Completion:
     fit: Result
     observations: Observations
     preprocessing: FittedPreprocessing
-    judged: Judged
+    assessment: Assessment
     trials: tuple[Trial, ...] = ()
     best_trial: Trial | None = None
     n_iter: int = 0
@@ -176,13 +176,13 @@ class Completion:
     @cached_property
     def trust(self) -> Trust:
         """How far the completed data can be trusted, and why; made once and kept."""
-        given, judged = self.observations, self.judged
-        places, values, held = given.indices, given.values, judged.held
-        if judged.other_indices is not None and judged.other_values is not None:
-            held = len(values) + np.arange(len(judged.other_values))
-            places = np.concatenate([places, judged.other_indices])
-            values = np.concatenate([values, judged.other_values])
-        predicted = judged.predicted
+        given, assessment = self.observations, self.assessment
+        places, values, held = given.indices, given.values, assessment.held
+        if assessment.other_indices is not None and assessment.other_values is not None:
+            held = len(values) + np.arange(len(assessment.other_values))
+            places = np.concatenate([places, assessment.other_indices])
+            values = np.concatenate([values, assessment.other_values])
+        predicted = assessment.predicted
         seen = self._values(places)
         return judge(
             places,
@@ -191,12 +191,13 @@ class Completion:
             held=held,
             predicted=seen[held] if predicted is None else predicted,
             residuals=values - seen,
-            degrees_of_freedom=judged.degrees_of_freedom + self.preprocessing.degrees_of_freedom,
-            groups=judged.groups,
-            folds=judged.folds,
-            in_sample=judged.in_sample,
-            regularized=judged.regularized,
-            refitted=judged.in_sample or judged.predicted is not None,
+            degrees_of_freedom=assessment.degrees_of_freedom
+            + self.preprocessing.degrees_of_freedom,
+            groups=assessment.groups,
+            folds=assessment.folds,
+            in_sample=assessment.in_sample,
+            regularized=assessment.regularized,
+            refitted=assessment.in_sample or assessment.predicted is not None,
             mode_names=[given.container.describe(k, ())[0] for k in range(len(given.shape))],
         )
 
@@ -375,7 +376,7 @@ class Completion:
             **prefixed("fit.", pack_fit(self.fit)),
             **prefixed("observations.", pack_observations(self.observations)),
             **prefixed("preprocessing.", self.preprocessing.as_arrays()),
-            **prefixed("judged.", self.judged.as_arrays()),
+            **prefixed("assessment.", self.assessment.as_arrays()),
         }
         save_arrays(path, KIND, arrays)
 
@@ -406,7 +407,7 @@ class Completion:
                 fit=unpack_fit(unprefixed("fit.", arrays)),
                 observations=unpack_observations(unprefixed("observations.", arrays)),
                 preprocessing=FittedPreprocessing.from_arrays(unprefixed("preprocessing.", arrays)),
-                judged=Judged.from_arrays(unprefixed("judged.", arrays)),
+                assessment=Assessment.from_arrays(unprefixed("assessment.", arrays)),
                 trials=unpack_trials(arrays["trials"]),
                 best_trial=best[0] if best else None,
                 notes=tuple(facts.pop("notes")),

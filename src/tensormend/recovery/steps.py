@@ -27,11 +27,11 @@ class StepRule(Protocol):
     """A rule for the step along a direction ``d``.
 
     ``squared_norm()`` is ``||d||^2`` and ``energy()`` is ``||A(d)||^2``; both are computed only
-    if called. A direction of norm ``noise`` or less is rounding.
+    if called. A direction of norm ``rounding`` or less is rounding.
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
     ) -> float:
         """Return the step size."""
         ...
@@ -59,10 +59,10 @@ class ConstantStep:
             raise InputError(f"a constant step must be a positive number, got {self.value}")
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
     ) -> float:
         """Return the value."""
-        del squared_norm, energy, noise
+        del squared_norm, energy, rounding
         return float(self.value)
 
 
@@ -74,13 +74,13 @@ class NormalizedStep:
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], noise: float
+        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
     ) -> float:
         """Return the ratio, or 1 where the direction is rounding or the operator is blind to it."""
-        return exact_step(squared_norm(), energy(), noise)
+        return exact_step(squared_norm(), energy(), rounding)
 
 
-def exact_step(slope: float, energy: float, noise: float) -> float:
+def exact_step(slope: float, energy: float, rounding: float) -> float:
     """Compute the step ``slope / energy`` that minimizes the loss along a direction.
 
     Where the direction is rounding, or the operator is blind to it, the ratio means nothing and 1
@@ -92,7 +92,7 @@ def exact_step(slope: float, energy: float, noise: float) -> float:
         Inner product of the direction with the negative gradient.
     energy : float
         ``||A(d)||^2`` of the direction.
-    noise : float
+    rounding : float
         Norm up to which the direction is rounding.
 
     Returns
@@ -100,7 +100,7 @@ def exact_step(slope: float, energy: float, noise: float) -> float:
     float
         Step size.
     """
-    return slope / energy if energy > 0 and slope > noise**2 else 1.0
+    return slope / energy if energy > 0 and slope > rounding**2 else 1.0
 
 
 class Evaluated(Protocol):

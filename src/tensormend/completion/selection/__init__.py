@@ -1,4 +1,4 @@
-"""Choosing a model for data with holes: how much to shrink, or which rank, judged on a hold-out."""
+"""Selection of a model on held-out entries: how much to shrink, or which rank."""
 
 from tensormend.completion.selection.model import Choice, choose_model
 from tensormend.completion.selection.problem import make_problem

@@ -204,7 +204,7 @@ def _unit(values: Array, preprocessing: Preprocessing) -> float:
 
 
 def _is_better_in_first_fold(search: Search, found: Found, best: Found) -> bool:
-    """Compare with what was judged in more folds, on the entries that both have predicted."""
+    """Compare with what was assessed in more folds, on the entries that both have predicted."""
     fold = search.folds[0]
     to_beat = fold.weights @ best.squares[: len(fold.held)]
     return bool(fold.weights @ found.squares < to_beat)

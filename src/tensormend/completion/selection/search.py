@@ -108,7 +108,7 @@ class Found:
 
     @property
     def n_folds(self) -> int:
-        """Number of folds that the model was judged in."""
+        """Number of folds that the model was assessed in."""
         return len(self.xs)
 
 

@@ -158,7 +158,7 @@ class Watch:
         return self._report(self.last)
 
     def judge(self, trial: Trial, stage: str, note: str) -> None:
-        """Show a model that was judged."""
+        """Show a model that was assessed."""
         residual = self.last.residual if self.last else math.nan
         error = self.last.validation_error if self.last else math.nan
         fraction = self.last.fraction if self.last else math.nan

@@ -237,7 +237,7 @@ def check_chunks(
 
 def portable(data: TensorData, what: str, *, takes_complex: bool = True) -> Array:
     """Return the dense array in a data type that every reader of a format supports."""
-    values = data.dense()
+    values = data.todense()
     if values.dtype.kind == "c" and not takes_complex:
         raise InputError(
             f"{what} holds real numbers, got {values.dtype}; save real and imaginary parts "

@@ -27,7 +27,7 @@ def read_npy(path: Path, options: Options) -> TensorData:
 
 def write_npy(path: Path, data: TensorData) -> None:
     """Write the array to a ``.npy`` file."""
-    np.save(path, data.dense(), allow_pickle=False)
+    np.save(path, data.todense(), allow_pickle=False)
 
 
 def read_npz(path: Path, options: Options) -> TensorData:

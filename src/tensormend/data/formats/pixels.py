@@ -88,7 +88,7 @@ def as_pixels(data: TensorData, what: str, *, deep: bool = False, holes: bool = 
 
 def _as_frames(data: TensorData, what: str) -> Array:
     """Return frame x row x column, and the colours if there are three."""
-    values = data.dense()
+    values = data.todense()
     has_frames = "frame" in data.dims or values.ndim == 4
     if not has_frames and values.ndim == 3:
         has_frames = values.shape[2] != 3

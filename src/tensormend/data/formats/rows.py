@@ -144,7 +144,7 @@ def as_text(data: TensorData, mode: int) -> list[str]:
 
 def blocks(data: TensorData) -> Iterator[tuple[tuple[Array, ...], Array]]:
     """Yield the indices and values of all entries, in C order."""
-    values = data.dense(memory_limit=None).reshape(-1)
+    values = data.todense(memory_limit=None).reshape(-1)
     for start in range(0, len(values), BLOCK):
         stop = min(start + BLOCK, len(values))
         yield np.unravel_index(np.arange(start, stop), data.shape), values[start:stop]

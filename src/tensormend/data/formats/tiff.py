@@ -131,7 +131,7 @@ def _name_axes(axes: str) -> tuple[str, ...]:
 def write_tiff(path: Path, data: TensorData) -> None:
     """Write an image or a stack in the type that was read, or as floats if entries are missing."""
     tifffile = require("tifffile", "images", "a .tif file")
-    values = data.dense()
+    values = data.todense()
     stated = np.dtype(data.encoding.get("dtype", values.dtype))
     has_holes = values.dtype.kind == "f" and bool(np.isnan(values).any())
     if stated.kind in "iu" and values.dtype != stated and not has_holes:

@@ -156,7 +156,7 @@ class TensorData:
         numbers = ~np.isnan(self.values)
         return numbers if self.observed is None else numbers & self.observed
 
-    def dense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
+    def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
         """Form the whole array, NaN at missing entries; integers stay so if none is missing.
 
         Parameters
