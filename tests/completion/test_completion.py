@@ -29,7 +29,7 @@ from kinds import (
     make_series,
 )
 from tensormend.completion.preprocessing import Preprocessing
-from tensormend.completion.result import Completion, Assessment
+from tensormend.completion.result import Assessment, Completion
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.data.observations import Observations, as_observations
 from tensormend.errors import InputError, MemoryLimitError

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.completion.cost import Cost, check_cost, search_cost
 from tensormend.completion.journal import Journal, Part
-from tensormend.completion.result import Completion, Assessment
+from tensormend.completion.result import Assessment, Completion
 from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.selection import (
     PLAIN,

@@ -10,7 +10,7 @@ import numpy as np
 from tensormend.completion.cost import Cost, check_cost, fit_cost
 from tensormend.completion.journal import Part
 from tensormend.completion.preprocessing import FittedPreprocessing
-from tensormend.completion.result import Completion, Assessment
+from tensormend.completion.result import Assessment, Completion
 from tensormend.completion.run import ObservedSampling, Run
 from tensormend.completion.validation import Fold, draw_folds
 from tensormend.core.algebra import Array

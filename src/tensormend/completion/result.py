@@ -33,7 +33,7 @@ from tensormend.data.observations import Keys, Observations
 from tensormend.errors import InputError
 from tensormend.recovery.result import Result, Status
 
-__all__ = ["Completion", "Assessment"]
+__all__ = ["Assessment", "Completion"]
 
 KIND = "completion"
 
