@@ -370,10 +370,10 @@ def test_sel_needs_labels(name: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"town": "D"}, "by the names of modes, got 'town'; use one of 'city', 'day', '"),
-        ({"city": "Z"}, "that mode 'city' has, which begin with [AF], got 'Z'; list them with"),
+        ({"town": "D"}, "by the names of the modes, got 'town'; use one of 'city', 'day', '"),
+        ({"city": "Z"}, "of mode 'city', the first of which is [AF], got 'Z'; list them"),
         ({"city": ["A", "Z"]}, r"got \['A', 'Z'\]; list them with completion\.factors\[0\]"),
-        ({"day": "2031-01-01"}, "that mode 'day' has, which begin with 2020-01-29"),
+        ({"day": "2031-01-01"}, "of mode 'day', the first of which is 2020-01-29"),
         ({"day": slice("x", None)}, "got slice"),
     ],
 )
@@ -387,7 +387,7 @@ def test_sel_refuses_labels_in_a_square_and_places_out_of_range() -> None:
     completion = pretend(as_observations(make_dataarray()), OTHER)
     with pytest.raises(InputError, match="an array of 2 dimensions for mode 'city'; flatten it"):
         completion.sel(city=xr.DataArray([["A", "B"]]))
-    with pytest.raises(InputError, match="that mode 'band' has, which begin with 0, got 8"):
+    with pytest.raises(InputError, match="of mode 'band', the first of which is 0, got 8"):
         completion.sel(band=8)
 
 

@@ -190,7 +190,7 @@ def test_more_than_the_memory_limit_is_refused(suffix: str, tmp_path: Path) -> N
 def test_options_are_heeded_or_refused(suffix: str, name: str, given: Any, tmp_path: Path) -> None:
     path = write(tmp_path, suffix)
     form = find_format(path)
-    expected = rf"{name} goes with .*got {name}=.* for .*some.*{form.name}; leave it out"
+    expected = rf"{name} goes with .*got {name}=.* for .*some.*{form.name}; omit it"
     if name in form.takes:
         expected = "'mean'" if name == "variable" else "'row'"
     with pytest.raises(InputError, match=expected):
@@ -225,9 +225,9 @@ def test_without_xarray_a_netcdf_file_names_it(
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
 def test_an_outcome_is_not_data(tmp_path: Path) -> None:
     result = tm.complete(np.ones((3, 3, 3)), rank=1, max_iter=1)
-    with pytest.raises(InputError, match=r"got a Completion; give result\.data"):
+    with pytest.raises(InputError, match=r"got a Completion; save result\.data"):
         tm.save(tmp_path / "a.npy", result)
-    with pytest.raises(InputError, match=r"got a Result; give result\.x"):
+    with pytest.raises(InputError, match=r"got a Result; save result\.x"):
         tm.save(tmp_path / "a.npy", result.fit)
     tm.save(tmp_path / "a.npy", result.fit.x)
 

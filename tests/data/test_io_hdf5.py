@@ -78,7 +78,7 @@ def test_missing_values_of_hdf5(path: Places) -> None:
     assert dict(data.attrs) == {"units": "K"}
     with h5py.File(where, "a") as file:
         file["x"].attrs["observed"] = "gone"
-    with pytest.raises(FileError, match=r"names 'gone' as observed, which is not there"):
+    with pytest.raises(FileError, match=r"must name another dataset of the file, got 'gone'"):
         tm.load(where, variable="x")
 
 

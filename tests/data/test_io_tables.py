@@ -112,7 +112,7 @@ def test_csv_columns_are_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b,v\nx,1,1\ny,2\n", "line 3 of .* must have 3 fields as the first line, got 2"),
+        ("a,b,v\nx,1,1\ny,2\n", "line 3 of .* must have 3 fields, as the first line has, got 2"),
         ("a,b,v\nx,1,1\n\ny,2,3,4\n", "line 4 .* got 4"),
         ("a,b,v\nx,1,1\ny,2,q\n", "line 3 .* number in column 'v', got 'q'"),
         ("a,b,v\nx,1,1\ny,2,1e999\n", "line 3 .* finite number"),
@@ -123,7 +123,7 @@ def test_csv_columns_are_chosen(tmp_path: Path) -> None:
         ("a,2019,2020\nx,1,1\n", "melt a wide table"),
         ("1,2,3\n1,3,4\n", "must name the columns"),
         ("a,v\nx,1\n", "must name two or more columns"),
-        ("a,a,v\nx,1,2\n", "names of their own"),
+        ("a,a,v\nx,1,2\n", "distinct names"),
         ("a,b,v\n", "found none"),
         ("a,b,v\nx,1,\n", "found none"),
         ("", "found none"),

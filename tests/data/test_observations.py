@@ -225,12 +225,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "data must be numbers, got list of <U1; mark missing entries by NaN",
     ),
     "None for unknown": ({"data": [[1.0, None], [1.0, 2.0]]}, "got list of object; mark missing"),
-    "no array at all": ({"data": {"a": 1}}, "got dict of object.*convert other kinds of data"),
+    "no array at all": ({"data": {"a": 1}}, "got dict of object.*convert other types to numbers"),
     "dates": ({"data": np.ones((2, 2), "M8[s]")}, r"must be numbers, got ndarray of datetime64"),
     "a vector": ({"data": np.ones(5)}, "at least two modes"),
     "another shape": (
         {"data": HOLED, "shape": (2, 2, 2)},
-        r"shape must be that of the data, \(6, 7, 8\), got \(2, 2, 2\); leave it out",
+        r"shape must be that of the data, \(6, 7, 8\), got \(2, 2, 2\); omit it",
     ),
     "numbers as observed": (
         {"data": HOLED, "observed": np.ones(SHAPE)},
@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "observed and indices": (
         {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "observed": KNOWN},
-        "observed does not go with values with indices; leave missing entries out",
+        "observed does not go with values with indices; omit missing entries",
     ),
     "columns of an array": (
         {"data": HOLED, "modes": ["a"]},
@@ -272,23 +272,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     # xarray
     "a Dataset": (
         {"data": DENSE.to_dataset()},
-        r"of xarray's kinds data must be a DataArray, got Dataset; take one .* data\['name'\]",
+        r"data of xarray must be a DataArray, got Dataset; select one .* data\['name'\]",
     ),
     "a DataArray of words": ({"data": xr.DataArray([["a", "b"]])}, "data must be numbers"),
     "a DataArray of one dimension": ({"data": xr.DataArray([1.0, 2.0])}, "at least two modes"),
     "shape of a DataArray": ({"data": DENSE, "shape": SHAPE}, "shape does not go with a DataArray"),
     "observed of other dimensions": (
         {"data": DENSE, "observed": xr.DataArray(KNOWN)},
-        r"dimensions and coordinates of the data, \('city', 'day', 'band'\), got other ones, "
-        r"\('dim_0', 'dim_1', 'dim_2'\); reindex it like the data",
+        r"the dimensions \('city', 'day', 'band'\) and the coordinates of the data, got "
+        r"\('dim_0', 'dim_1', 'dim_2'\) or other coordinates; reindex it",
     ),
     "observed of other coordinates": (
         {"data": DENSE, "observed": kinds.make_dataarray(KNOWN).isel(city=slice(None, None, -1))},
-        "a labelled observed= must have the dimensions and coordinates",
+        "observed= as a DataArray must have the dimensions",
     ),
     "observed of a sparse DataArray": (
         {"data": xr.DataArray(sparse.COO(PLACES.T, TRUTH[KNOWN], SHAPE)), "observed": KNOWN},
-        "observed goes with a dense DataArray, got a sparse one; leave it out",
+        "observed goes with a dense DataArray, got a sparse one; omit it",
     ),
     # pandas
     "a Series without MultiIndex": (
@@ -298,17 +298,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an Index": ({"data": pd.Index([1.0, 2.0])}, "or a long DataFrame, got Index"),
     "columns of a Series": (
         {"data": kinds.make_series(), "modes": ["city"]},
-        "modes and value_column name columns of a DataFrame, got a Series; leave them out",
+        "modes and value_column name columns of a DataFrame, got a Series; omit them",
     ),
     "observed of a table": (
         {"data": table(), "observed": KNOWN},
-        "observed does not go with a table; leave missing entries out, or set them to NaN",
+        "observed does not go with a table; omit missing entries, or set them to NaN",
     ),
-    "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got an empty table"),
+    "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got a table without rows"),
     "a table without values": ({"data": table(v=[np.nan, np.nan])}, "one observed entry, got none"),
     "columns of one name": (
         {"data": table().set_axis(["a", "a", "v"], axis=1)},
-        r"columns must have names of their own, got \['a', 'a', 'v'\]; rename them",
+        r"columns must have distinct names, got \['a', 'a', 'v'\]; rename them",
     ),
     "a column that is not there": (
         {"data": table(), "modes": ["a", "c"], "value_column": "w"},
@@ -332,12 +332,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a narrow table": (
         {"data": table()[["a", "v"]]},
-        r"got \['a'\] and 'v'; for values under a MultiIndex give that column, a Series",
+        r"got \['a'\] and 'v'; select the column of values as a Series",
     ),
     "no columns": ({"data": pd.DataFrame(index=[1, 2])}, r"got \[\] and None"),
     "a wide table": (
         {"data": pd.DataFrame(HOLED[0])},
-        "must be named where they hold fractions, as 0 does; give modes= and value_column=",
+        "must be given by modes= if they hold fractions, as 0 does; give modes= and value_column=",
     ),
     "a missing label": (
         {"data": table(a=["u", None])},
@@ -350,15 +350,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "labels that cannot be sorted": (
         {"data": table(a=NOT_SORTABLE)},
-        "must be of a kind that can be sorted, got in 'a'.*convert them, for example to strings",
+        "must be of a type that can be sorted, got in 'a'.*convert them, for example to strings",
     ),
     "a row twice": (
         {"data": pd.concat([table(), table().iloc[[1, 1]]])},
-        r"every entry must be in one row, got 2 repeated \(first: a=v, b=2 in row 2\); average",
+        r"in one row, got 2 repeated rows \(first: a=v, b=2 in row 2\); average",
     ),
     "a row of a Series twice": (
         {"data": pd.concat([table(), table()]).set_index(["a", "b"])["v"]},
-        r"got 2 repeated \(first: a=u, b=1 in row 2\)",
+        r"got 2 repeated rows \(first: a=u, b=1 in row 2\)",
     ),
     "a table of words": ({"data": table(v=["x", "y"])}, "data must be numbers"),
     "a table of dates": (
@@ -411,7 +411,7 @@ def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
 
 
 def test_scipy_matrices_are_refused() -> None:
-    message = "must be a sparse.COO, .* got scipy's csr_array; convert it with sparse.COO"
+    message = "must be a sparse.COO, .* got a csr_array of SciPy; convert it with sparse.COO"
     with pytest.raises(InputError, match=message):
         as_observations(scipy.sparse.eye_array(4, format="csr"))
 
@@ -419,7 +419,7 @@ def test_scipy_matrices_are_refused() -> None:
 @pytest.mark.parametrize("name", ["cities.csv", Path("cities.csv")])
 def test_the_name_of_a_file_is_not_data(name: Any) -> None:
     with pytest.raises(
-        InputError, match=r"load it first: tm\.complete\(tm\.load\('cities.csv'\)\)"
+        InputError, match=r"load the file first: tm\.complete\(tm\.load\('cities.csv'\)\)"
     ):
         tm.complete(name)
 
@@ -430,7 +430,8 @@ def test_a_wide_frame_of_whole_numbers_gives_a_warning() -> None:
     content = {"station": stations, "year": years, "t": rng.integers(99, size=300)}
     frame = pd.DataFrame(content | {"rain": rng.integers(999, size=300)})
     with pytest.warns(
-        DataWarning, match=r"'t' are taken .*\['station', 'year'\] .*modes= .*value_column="
+        DataWarning,
+        match=r"'t' are read as labels, .*\['station', 'year'\] .*modes= .*value_column=",
     ):
         as_observations(frame)
     as_observations(frame, modes=["station", "year"], value_column="rain")

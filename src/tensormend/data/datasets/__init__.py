@@ -1,4 +1,4 @@
-"""Real data that comes with the package."""
+"""Data sets that are distributed with the package."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["IndianPines", "load_indian_pines"]
 
 @dataclass(frozen=True, eq=False)
 class IndianPines:
-    """A hyperspectral image.
+    """Crop of the Indian Pines hyperspectral image; see `load_indian_pines`.
 
     Attributes
     ----------
-    cube : ndarray
-        ``64 x 64 x 65`` floats: row, column, spectral band.
-    bands : ndarray
-        Which of the 200 bands of the corrected scene were kept, from 0.
+    cube : ndarray of shape (64, 64, 65)
+        Radiance by row, column and spectral band, float64.
+    bands : ndarray of int, shape (65,)
+        Numbers of the bands, from 0, among the 200 bands of the corrected scene.
     """
 
     cube: Array
@@ -31,15 +31,21 @@ class IndianPines:
 def load_indian_pines() -> IndianPines:
     """Load a crop of the Indian Pines hyperspectral image.
 
-    Source: M. F. Baumgardner, L. L. Biehl, D. A. Landgrebe (2015), 220 Band AVIRIS Hyperspectral
-    Image Data Set: June 12, 1992 Indian Pine Test Site 3, Purdue University Research Repository,
-    doi:10.4231/R7RX991C, cropped from the copy in TensorLy 0.10.0. Licence: Attribution 3.0
-    Unported (CC BY 3.0). ``README.md`` beside this file says what was cropped, and why.
-
     Returns
     -------
     IndianPines
-        The image and its bands.
+        The image and the numbers of its bands.
+
+    Notes
+    -----
+    The source is [1]_, of which the copy in TensorLy 0.10.0 was cropped. Licence: Attribution 3.0
+    Unported (CC BY 3.0). ``README.md`` in the folder of this module describes the crop.
+
+    References
+    ----------
+    .. [1] M. F. Baumgardner, L. L. Biehl, D. A. Landgrebe (2015), 220 Band AVIRIS Hyperspectral
+       Image Data Set: June 12, 1992 Indian Pine Test Site 3, Purdue University Research
+       Repository, doi:10.4231/R7RX991C.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files: `load` and `save`, one file a format, found by suffix in the table of `registry`."""
+"""Files: `load` and `save`, and one module per format, found by suffix in `registry`."""
 
 from tensormend.data.formats.files import load, save
 from tensormend.data.formats.registry import FORMATS, find_format

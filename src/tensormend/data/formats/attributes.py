@@ -1,4 +1,4 @@
-"""Attributes of arrays: fill values, dates, and others as plain values."""
+"""Attributes of arrays in files: fill values, units of dates, conversion to plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensormend.data.observations.base import decode_text
 __all__ = ["FILLS", "decode_labels", "encode_labels", "find_fills", "plain", "unique_names"]
 
 FILLS = ("_FillValue", "missing_value", "fill_value")
-"""Attributes that hold the value of missing entries."""
+"""Attributes with the value that marks missing entries."""
 
 UNITS = {
     "W": "weeks",
@@ -34,28 +34,28 @@ CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 
 
 def find_fills(values: Array, attributes: Mapping[str, Any]) -> Array | None:
-    """Return which values are not fill values; ``None`` if no attribute names one.
+    """Return which values are no fill values; ``None`` if no attribute gives one.
 
     Examples
     --------
     >>> find_fills(np.array([1, -9]), {"_FillValue": -9})
     array([ True, False])
     """
-    known = None
+    observed = None
     for name in FILLS:
         fills = np.ravel(np.asarray(attributes.get(name, ())))
         if fills.dtype.kind not in "biufc":
             continue
         for fill in fills:
-            # rounded as the values are: 1e20 in single precision is another number
+            # rounded to the type of the values: 1e20 in single precision is another number
             same = fill.astype(values.dtype) if values.dtype.kind in "fc" else fill
-            shown = np.asarray(values != same)
-            known = shown if known is None else known & shown
-    return known
+            differs = np.asarray(values != same)
+            observed = differs if observed is None else observed & differs
+    return observed
 
 
 def encode_labels(labels: Array) -> tuple[Array, dict[str, str]]:
-    """Return labels as numbers or strings, dates as numbers with units.
+    """Return labels as numbers or strings, and attributes; dates become numbers with units.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def encode_labels(labels: Array) -> tuple[Array, dict[str, str]]:
 
 
 def decode_labels(labels: Array, attributes: Mapping[str, Any]) -> Array:
-    """Turn whole numbers with units such as ``days since 1970-01-01`` into dates.
+    """Convert integers with units such as ``days since 1970-01-01`` to dates.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def decode_labels(labels: Array, attributes: Mapping[str, Any]) -> Array:
 
 
 def plain(attributes: Mapping[str, Any], *, leave_out: Sequence[str] = ()) -> dict[str, Any]:
-    """Return attributes as strings, numbers and arrays of these; what is none becomes a string.
+    """Return attributes as strings, numbers or arrays of these; other types become strings.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _plain(part: Any) -> Any:
     if isinstance(part, np.ndarray | list | tuple):
         try:
             array = np.asarray(part)
-        except ValueError:  # lists of several lengths
+        except ValueError:  # nested lists of different lengths
             return str(part)
         if array.dtype.kind in "biufcU":
             return array
@@ -129,7 +129,7 @@ def _plain(part: Any) -> Any:
 
 
 def unique_names(names: Sequence[str], *, taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return names that differ, and that no path inside a file would cut in two.
+    """Return distinct names without ``/``, which separates groups in the path of an array.
 
     Examples
     --------

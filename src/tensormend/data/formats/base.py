@@ -1,4 +1,4 @@
-"""`Format` and `Options`, and helpers that readers and writers have in common."""
+"""`Format` and `Options`, and helpers of several readers and writers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
     "writing",
 ]
 
-MAX_CHUNKS = 1_000_000  # chunks of one array: more would take minutes to visit, filled or not
-MAX_LISTED = 12  # arrays of a file that a message names
+MAX_CHUNKS = 1_000_000  # of one array; to visit more takes minutes, even if they are empty
+MAX_LISTED = 12  # arrays of a file listed in a message
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Options:
     Attributes
     ----------
     variable : str or None
-        Array, dataset or column of values to read, where a file has several.
+        Array, dataset or column of values to read, if the file has several.
     modes : tuple of str or None
-        Columns of a table that hold the labels of the modes.
+        Columns of a table with the labels of the modes.
     memory_limit : float or None
-        Bytes that the values may take.
+        Maximum size of the values in bytes, ``None`` for no limit.
     """
 
     variable: str | None = None
@@ -57,7 +57,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files.
+    """A file format.
 
     Attributes
     ----------
@@ -66,15 +66,16 @@ class Format:
     suffixes : tuple of str
         Suffixes of file names, in lower case.
     read : callable
-        Reads a file.
+        Takes a path and `Options`, returns a `TensorData`.
     write : callable
-        Writes data to a path that does not exist yet.
+        Takes a path that does not exist yet, and a `TensorData`.
     extra : str or None
-        Extra that has to be installed.
+        Extra of the package that the format needs; ``None`` if it needs none.
     takes : tuple of str
-        Options of `load` that the reader takes, of ``"variable"`` and ``"modes"``.
+        Options of `load` that the reader takes: ``"variable"``, ``"modes"``, both or none.
     is_lossy : bool
-        Whether values come back changed, zeros among them: such a file cannot be ``observed``.
+        Whether writing changes values, also zeros. Such a file cannot be the ``observed=`` of
+        `load`.
     """
 
     name: str
@@ -88,16 +89,16 @@ class Format:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Convert errors of libraries on damaged files to an error that names the file."""
+    """Convert errors of libraries about a damaged file to a `FileError` with its name."""
     try:
         yield
     except FileError:
         raise
-    except InputError as error:  # of what was read, which does not know the file
+    except InputError as error:  # raised by TensorData, without the name of the file
         raise FileError(f"{path} does not hold a tensor: {error}") from error
     except TensormendError:
         raise
-    except Exception as error:  # damaged files make readers raise errors of any type
+    except Exception as error:  # of any type, from readers of damaged files
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise FileError(
             f"{path} should be {what}, but is damaged or of another format ({reason}); check "
@@ -107,7 +108,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path, what: str) -> Iterator[None]:
-    """Convert errors of libraries on data they cannot write to an error that names the file."""
+    """Convert errors of libraries about data they cannot write to an `InputError`."""
     try:
         yield
     except (TensormendError, OSError, MemoryError):
@@ -123,7 +124,7 @@ def writing(path: Path, what: str) -> Iterator[None]:
 def choose(
     path: Path, found: Mapping[str, Sequence[int]], wanted: str | None, what: str = "array"
 ) -> str:
-    """Return the name of the array to read, of those found with their shapes."""
+    """Return the name of the array to read; ``found`` has the shapes of all by name."""
     if wanted is not None and wanted in found:
         return wanted
     if wanted is None and len(found) == 1:
@@ -133,13 +134,15 @@ def choose(
         shown.append(f"{len(found) - MAX_LISTED} more")
     held = ", ".join(shown) or "none"
     if wanted is not None:
-        raise FileError(f"{path} must hold the {what} {wanted!r}, found {held}")
+        raise FileError(f"{path} must hold the {what} {wanted!r}, found {held}; name one of these")
     if found:
         raise FileError(
             f"{path} must hold one {what} to read, found {held}; name one with variable=",
             parameter="variable",
         )
-    raise FileError(f"{path} must hold one {what} of numbers with two or more modes, found none")
+    raise FileError(
+        f"{path} must hold one {what} of numbers with two or more modes, found none; check the file"
+    )
 
 
 def is_numeric(part: Any) -> bool:
@@ -156,7 +159,7 @@ def choose_tensor(
     is_tensor: Callable[[Any], bool] = is_numeric,
     companions: Collection[str] = (),
 ) -> str:
-    """Return the name of the array to read; one that tells what is observed only if asked for."""
+    """Return the name of the array to read; one of observed entries only if it is ``wanted``."""
     tensors = {key: part.shape for key, part in found.items() if is_tensor(part)}
     if wanted is None:
         names = list(tensors)
@@ -167,7 +170,7 @@ def choose_tensor(
     if name in found and name not in tensors:
         raise FileError(
             f"the {what} {name!r} of {path} must be numbers with two or more modes, got "
-            f"{describe(found[name])}; name another one"
+            f"{describe(found[name])}; name another"
         )
     return choose(path, tensors, name, what)
 
@@ -176,31 +179,34 @@ def describe(part: Any) -> str:
     """Describe type and shape of an array."""
     try:
         return f"{part.dtype} of shape {part.shape}"
-    except Exception:  # numbers of a width that NumPy does not have
+    except Exception:  # numbers of a width without a NumPy type
         return "a type that NumPy does not have"
 
 
 def find_observed(
-    path: Path, found: Mapping[str, Any], name: str, word: str | None, what: str = "array"
+    path: Path, found: Mapping[str, Any], name: str, stated: str | None, what: str = "array"
 ) -> str | None:
-    """Find the array that tells what is observed: named by an attribute, or beside the values."""
+    """Return the name of the array that marks observed entries, ``None`` if there is none.
+
+    It is the one ``stated`` by an attribute, else ``NAME_observed`` or ``observed`` in the group of
+    the values.
+    """
     folder = name.rpartition("/")[0]
-    if word is None:
+    if stated is None:
         beside = (f"{name}_observed", f"{folder}/observed".strip("/"))
         fits = (key for key in beside if key in found and key != name)
         return next((key for key in fits if found[key].shape == found[name].shape), None)
-    places = (f"{folder}/{word}".strip("/"), word.strip("/"))
-    place = next((key for key in places if key in found and key != name), None)
-    if place is None:
-        raise FileError(
-            f"the {what} {name!r} of {path} names {word!r} as observed, which is not there; "
-            "correct the attribute, or add the array"
-        )
-    return place
+    for key in (f"{folder}/{stated}".strip("/"), stated.strip("/")):
+        if key in found and key != name:
+            return key
+    raise FileError(
+        f"the attribute 'observed' of the {what} {name!r} of {path} must name another {what} of "
+        f"the file, got {stated!r}; correct the attribute, or add the {what}"
+    )
 
 
 def is_observed_name(name: str, others: Sequence[str]) -> bool:
-    """Return whether an array, by its name, tells what is observed of another one."""
+    """Return whether the name of an array says that it marks observed entries of another."""
     folder, _, last = name.rpartition("/")
     if last == "observed":
         return any(other != name and other.rpartition("/")[0] == folder for other in others)
@@ -208,21 +214,21 @@ def is_observed_name(name: str, others: Sequence[str]) -> bool:
 
 
 def match_observed(given: Array, shape: tuple[int, ...], what: str) -> Array:
-    """Return what is observed in the shape of the data, broadcast over trailing modes."""
+    """Return a boolean array of the shape of the data, broadcast over trailing modes."""
     if given.ndim < 2 or given.shape != shape[: given.ndim]:
         raise FileError(
             f"{what} must be an array of the shape of the data, {shape}, or of their leading "
-            f"modes, got {given.shape}"
+            f"modes, got {given.shape}; check that it belongs to the data"
         )
-    shown = np.nan_to_num(given) != 0
-    shown = shown.reshape(shown.shape + (1,) * (len(shape) - shown.ndim))
-    return np.array(np.broadcast_to(shown, shape))
+    observed = np.nan_to_num(given) != 0
+    observed = observed.reshape(observed.shape + (1,) * (len(shape) - observed.ndim))
+    return np.array(np.broadcast_to(observed, shape))
 
 
 def check_chunks(
     shape: Sequence[int], chunks: Sequence[int] | None, dtype: Any, limit: float | None, what: str
 ) -> None:
-    """Refuse an array that is too large, or stored in chunks too large or too many."""
+    """Refuse an array that is too large, or whose chunks are too large or too many."""
     check_memory(shape, dtype, limit, what)
     if chunks is None:
         return
@@ -231,12 +237,12 @@ def check_chunks(
     if limit is not None and count > MAX_CHUNKS:
         raise FileError(
             f"{what} must be stored in at most {MAX_CHUNKS} chunks, got {count} of shape "
-            f"{tuple(chunks)}; store it in larger ones, or set no memory limit"
+            f"{tuple(chunks)}; store it in larger ones, or set memory_limit=None"
         )
 
 
 def portable(data: TensorData, what: str, *, takes_complex: bool = True) -> Array:
-    """Return the dense array in a data type that every reader of a format supports."""
+    """Return the dense array in a data type that all programs support."""
     values = data.todense()
     if values.dtype.kind == "c" and not takes_complex:
         raise InputError(

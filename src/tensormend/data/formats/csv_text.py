@@ -1,6 +1,6 @@
-"""How a ``.csv`` file is laid out, and what is wrong with a line of it.
+"""Layout of a ``.csv`` file, and the first invalid line of one.
 
-The lines are read here only at the beginning of a file, and all of them once something is wrong.
+Only the first lines of a file are read here; all of them if one is invalid.
 """
 
 from __future__ import annotations
@@ -34,33 +34,35 @@ NULLS = [
     "<NA>",
     "NaT",
 ]
-"""Values that mark a missing entry."""
+"""Texts that mark a missing value."""
 
 NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
 )
-START = 2**16  # bytes at the beginning from which the layout is inferred
+START = 2**16  # bytes from which the layout is inferred
 DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is laid out.
+    """Layout of a file.
 
     Attributes
     ----------
     columns : tuple of str
-        Their names, from the first line.
+        Names of the columns, from the first line.
     delimiter : str
-        Between two fields.
+        Character between two fields.
     decimal : str
-        Point or comma.
+        Decimal point or comma.
     n_header : int
-        Lines of the header.
-    modes : tuple of str, default=()
-        Columns of a DataFrame that hold the labels of each mode; by default all but the last.
-    value : str, default=''
-        The columns to take.
+        Number of lines of the header.
+    sample : tuple of tuple of str
+        Fields of the first rows.
+    modes : tuple of str
+        Columns with the labels of the modes, once chosen.
+    value_column : str
+        Column with the values, once chosen.
     """
 
     columns: tuple[str, ...]
@@ -69,15 +71,15 @@ class Layout:
     n_header: int
     sample: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
-    value: str = ""
+    value_column: str = ""
 
-    def choose(self, modes: list[str], value: str) -> Layout:
-        """Return the same with the columns to take, and the decimal sign of the values."""
-        place = self.columns.index(value)
-        fields = [row[place] for row in self.sample if len(row) == len(self.columns)]
+    def choose(self, modes: list[str], value_column: str) -> Layout:
+        """Return the layout with the columns to read, and the decimal sign of the values."""
+        column = self.columns.index(value_column)
+        fields = [row[column] for row in self.sample if len(row) == len(self.columns)]
         has_comma = any(re.fullmatch(r"\s*[+-]?[0-9]*,[0-9]+\s*", field) for field in fields)
         decimal = "," if has_comma and self.delimiter != "," else "."
-        return replace(self, modes=tuple(modes), value=value, decimal=decimal)
+        return replace(self, modes=tuple(modes), value_column=value_column, decimal=decimal)
 
 
 def find_layout(path: Path) -> Layout:
@@ -88,9 +90,9 @@ def find_layout(path: Path) -> Layout:
         raise FileError(f"{path} must be text in UTF-8, got UTF-16; save it as UTF-8")
     text = start.decode("utf-8-sig", "replace")
     if "\0" in text:
-        raise FileError(f"{path} must be text, got bytes that are none; check the file")
+        raise FileError(f"{path} must be text, got binary data; check the file")
     if not text.strip():
-        raise FileError(f"{path} must hold at least one observed entry, found none")
+        raise FileError(f"{path} must hold at least one observed entry, found none; check the file")
     delimiter = "\t" if ".tsv" in path.name.lower()[-7:] else _find_delimiter(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     header: list[str] = []
@@ -101,7 +103,7 @@ def find_layout(path: Path) -> Layout:
     if len(header) < 3:
         raise FileError(
             f"the first line of {path} must name two or more columns of labels and one of values, "
-            f"between commas, semicolons or tabs, got {header}; add the names, or a column"
+            f"separated by commas, semicolons or tabs, got {header}; add the names, or a column"
         )
     numbers = [name for name in header if NUMBER.fullmatch(name.strip())]
     if header[-1] in numbers:
@@ -113,11 +115,11 @@ def find_layout(path: Path) -> Layout:
 
 
 def _find_delimiter(text: str) -> str:
-    """Return the sign that cuts the first line into most fields."""
+    """Return the delimiter that splits the first line into most fields."""
     first = next(line for line in text.splitlines() if line.strip())
 
-    def count(sign: str) -> int:
-        return len(next(csv.reader([first], delimiter=sign), []))
+    def count(delimiter: str) -> int:
+        return len(next(csv.reader([first], delimiter=delimiter), []))
 
     return max(DELIMITERS, key=count)
 
@@ -152,35 +154,35 @@ def _rows(path: Path, layout: Layout) -> Iterator[Iterator[tuple[int, list[str]]
 
 def find_fault(path: Path, layout: Layout) -> FileError | None:
     """Return an error for the first invalid line."""
-    n_columns, place = len(layout.columns), layout.columns.index(layout.value)
+    n_columns, column = len(layout.columns), layout.columns.index(layout.value_column)
     with _rows(path, layout) as rows:
         for line, row in rows:
             where = f"line {line} of {path}"
             if len(row) != n_columns:
                 return FileError(
-                    f"{where} must have {n_columns} fields as the first line, got {len(row)}; "
-                    "correct it, or put quotes around fields that hold the separator"
+                    f"{where} must have {n_columns} fields, as the first line has, got {len(row)}; "
+                    "correct it, or put quotes around fields with a separator in them"
                 )
-            if any("\udc80" <= sign <= "\udcff" for field in row for sign in field):
+            if any("\udc80" <= character <= "\udcff" for field in row for character in field):
                 return FileError(f"{where} must be in UTF-8, got other bytes; save it as UTF-8")
-            field = row[place].strip()
+            field = row[column].strip()
             if field in NULLS:
                 continue
             if not NUMBER.fullmatch(field.replace(layout.decimal, ".")):
                 return FileError(
-                    f"{where} must have a number in column {layout.value!r}, got {field[:40]!r}; "
-                    "correct it, or leave it blank if it is missing"
+                    f"{where} must have a number in column {layout.value_column!r}, got "
+                    f"{field[:40]!r}; correct it, or leave it blank if it is missing"
                 )
             if math.isinf(float(field.replace(layout.decimal, "."))):
                 return FileError(
-                    f"{where} must have a finite number in column {layout.value!r}, got "
+                    f"{where} must have a finite number in column {layout.value_column!r}, got "
                     f"{field[:40]!r}; leave it blank if it is missing"
                 )
     return None
 
 
 def quote(texts: Iterable[str], delimiter: str) -> list[str]:
-    """Put quotes around fields that need them, as RFC 4180 does.
+    """Put quotes around fields that need them by RFC 4180.
 
     Examples
     --------
@@ -194,7 +196,7 @@ def quote(texts: Iterable[str], delimiter: str) -> list[str]:
 
 
 def line_of(path: Path, layout: Layout, row: int) -> int:
-    """Find the line of a row by reading once more."""
+    """Return the line of a row, which is found by reading the file again."""
     with _rows(path, layout) as rows:
         for number, (line, _) in enumerate(rows):
             if number == row:

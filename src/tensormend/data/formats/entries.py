@@ -1,4 +1,4 @@
-"""Helpers for files of entries: text that may be compressed, and repeated entries."""
+"""Helpers for files with one entry per line: compressed text, and repeated entries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["find_repeat", "open_bytes"]
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file to read from it, unpacked where its name ends in ``.gz``."""
+    """Open a file for reading; one whose name ends in ``.gz`` is decompressed."""
     if path.name.lower().endswith(".gz"):
         return cast(BinaryIO, gzip.open(path, "rb"))
     return path.open("rb")
 
 
 def find_repeat(indices: Array, shape: Sequence[int]) -> tuple[int, int] | None:
-    """Find two rows of ``m x d`` indices that name the same entry.
+    """Return two rows of ``m x d`` indices that are equal, ``None`` if there are none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`load` and `save`: files of any format in `registry`, found by the suffix of the name."""
+"""`load` and `save`: read and write files of any format in `registry`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tensormend.errors import FileError, InputError
 __all__ = ["load", "save"]
 
 OUTCOMES = {"Completion": "result.data", "Result": "result.x"}
-"""What to save of the result of a run."""
+"""Attribute to save instead, by the name of a class of results."""
 
 
 def load(
@@ -39,33 +39,42 @@ def load(
     Parameters
     ----------
     path : path-like
-        File whose name ends as one of `FORMATS` does.
+        File; the suffix of its name determines the format.
     variable : str, default=None
-        Array, dataset or column of values to read, where there are several.
+        Array, dataset or column of values to read. Required if the file has several.
     modes : sequence of str, default=None
-        Columns of a table that hold the labels of the modes.
+        Columns of a table with the labels of the modes; by default all except that of the values.
     na_value : float, default=None
-        Value that marks missing entries, in addition to NaN and what the file itself states; a
-        colour pixel is missing if all its channels have it.
+        Value that marks missing entries, in addition to NaN and to what the file states. A colour
+        pixel is missing if all its channels have this value.
     observed : path-like, default=None
-        Another file, of any format that preserves zeros, with an array that is nonzero where
-        entries are observed, zero or false where they are missing. It has the shape of the data or
-        of its leading modes, and is broadcast over the others; for images it may leave out the
-        channels, the frames, or both.
+        Another file with an array that is zero where entries are missing, in any format that
+        preserves zeros. It has the shape of the data, or of their leading modes and is broadcast
+        over the others. For images, the modes of channels and of frames may be omitted.
     memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
-        Bytes that the values may take; a larger file is refused before it is read.
+        Maximum size of the values in bytes, None for no limit. A larger file is refused before it
+        is read.
 
     Returns
     -------
     TensorData
-        Values, and names and labels of the modes where the file has them.
+        Values, and names and labels of the modes if the file has them.
 
     Raises
     ------
     InputError
-        If the file does not exist, its format is not known, or does not take an option given.
+        If the file does not exist, its suffix is unknown, or the format does not take an option.
     FileError
-        If the file is damaged, or holds no tensor or no observed entry.
+        If the file is damaged, or has no tensor or no observed entry.
+    MemoryLimitError
+        If the values need more than ``memory_limit``.
+    MissingDependencyError
+        If the format needs a package that is not installed.
+
+    See Also
+    --------
+    save : Write a tensor to a file.
+    TensorData : What is returned.
 
     Examples
     --------
@@ -80,13 +89,13 @@ def load(
     data = _read(path, variable, modes, memory_limit)
     if na_value is not None and not np.isnan(na_value):
         hidden = np.asarray(data.values == float(na_value))
-        if is_colour(data) and not data.is_sparse:  # a pixel is missing as a whole
+        if is_colour(data) and not data.is_sparse:
             hidden = np.broadcast_to(hidden.all(axis=-1, keepdims=True), hidden.shape)
         data = data.hide(hidden)
-        _check_known(data, path, f"other than the missing value {na_value}")
+        _check_observed(data, path, f"other than na_value {na_value}")
     if observed is not None:
         data = data.hide(~_read_observed(Path(observed), data, memory_limit))
-        _check_known(data, path, f"that {observed} shows")
+        _check_observed(data, path, f"where {observed} is nonzero")
     return data
 
 
@@ -96,19 +105,19 @@ def _read(
     modes: Sequence[str] | None,
     memory_limit: float | None,
 ) -> TensorData:
-    """Read a file without further options."""
+    """Read a file, without ``na_value`` and ``observed``."""
     source = Path(path)
     form = find_format(source)
     _check_options(source, form, variable=variable, modes=modes)
     if not source.exists():
         raise InputError(f"{source} must be a file that exists; check the name")
-    if not source.is_file() and not source.is_dir():  # a pipe would block
+    if not source.is_file() and not source.is_dir():  # to read a pipe would block
         raise InputError(f"{source} must be a file, got a pipe or device; copy it to a file first")
     columns = None if modes is None else tuple(modes)
     with reading(source, f"a file of the format {form.name}"):
         data = form.read(source, Options(variable, columns, memory_limit))
         as_shape(data.shape)
-    _check_known(data, path, "")
+    _check_observed(data, path, "")
     return data
 
 
@@ -119,17 +128,17 @@ def _check_options(path: Path, form: Format, **options: Any) -> None:
             taking = ", ".join(suffixes_taking(name))
             raise InputError(
                 f"{name} goes with files of several arrays or columns ({taking}), got "
-                f"{name}={given!r} for {path}, a file of the format {form.name}; leave it out",
+                f"{name}={given!r} for {path}, a file of the format {form.name}; omit it",
                 parameter=name,
             )
     if isinstance(options["modes"], str):
         raise InputError(
-            f"modes must be a list of names of columns, got the string {options['modes']!r}; put "
+            f"modes must be a list of column names, got the string {options['modes']!r}; put "
             "it in brackets"
         )
 
 
-def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
+def _check_observed(data: TensorData, path: str | os.PathLike[str], what: str) -> None:
     if data.n_observed == 0:
         raise FileError(
             f"{os.fspath(path)} must hold at least one observed entry {what}".rstrip()
@@ -138,7 +147,7 @@ def _check_known(data: TensorData, path: str | os.PathLike[str], what: str) -> N
 
 
 def _check_observed_format(path: Path) -> None:
-    """Refuse a file whose zeros may have become other numbers."""
+    """Refuse a format in which zeros may become other numbers."""
     form = find_format(path)
     if form.is_lossy:
         raise InputError(
@@ -148,50 +157,51 @@ def _check_observed_format(path: Path) -> None:
 
 
 def _read_observed(path: Path, data: TensorData, memory_limit: float | None) -> Array:
-    """Read which entries are observed, and match them with the values."""
+    """Read which entries are observed, in the shape of the values."""
     given = _read(path, None, None, memory_limit)
     shapes = _observed_shapes(data)
     if given.indices is None:
         values = given.values
-        known = values if given.observed is None else np.where(given.observed, values, 0)
+        flags = values if given.observed is None else np.where(given.observed, values, 0)
         if given.shape in shapes:
-            shown = np.nan_to_num(known) != 0
-            shown = np.broadcast_to(shown.reshape(shapes[given.shape]), data.shape)
+            observed = np.nan_to_num(flags) != 0
+            observed = np.broadcast_to(observed.reshape(shapes[given.shape]), data.shape)
         else:
-            shown = match_observed(known, data.shape, f"the array of {path}")
+            observed = match_observed(flags, data.shape, f"the array of {path}")
         if given.dims[0] == data.dims[0]:
             _check_labels(path, given, data)
-        return np.array(shown if data.indices is None else shown[tuple(data.indices.T)])
+        return np.array(observed if data.indices is None else observed[tuple(data.indices.T)])
     _check_labels(path, given, data)
     if given.shape != data.shape:
         raise FileError(
-            f"the array of {path} must have the shape of the data, {data.shape}, got {given.shape}"
+            f"the array of {path} must have the shape of the data, {data.shape}, got "
+            f"{given.shape}; check that it belongs to the data"
         )
-    places, values = given.entries()
-    places = places[values != 0]
+    indices, values = given.entries()
+    indices = indices[values != 0]
     if data.indices is None:
-        shown = np.zeros(data.shape, dtype=bool)
-        shown[tuple(places.T)] = True
-        return shown
-    if len(places) == 0:
+        observed = np.zeros(data.shape, dtype=bool)
+        observed[tuple(indices.T)] = True
+        return observed
+    if len(indices) == 0:
         return np.zeros(len(data.values), dtype=bool)
-    return Observations(places, np.ones(len(places)), data.shape).find(data.indices) >= 0
+    return Observations(indices, np.ones(len(indices)), data.shape).find(data.indices) >= 0
 
 
 def _check_labels(path: Path, given: TensorData, data: TensorData) -> None:
-    """Refuse an array whose labels differ from those of the data."""
+    """Refuse an array of observed entries whose labels differ from those of the data."""
     for name, ours, its in zip(data.dims, data.coords, given.coords, strict=False):
         if ours is not None and its is not None and not np.array_equal(ours, its):
             raise FileError(
                 f"{path} must have the labels of the data in mode {name!r}, in the same "
-                "order, got other ones; reorder it like the data"
+                "order, got others; sort it like the data"
             )
 
 
 def _observed_shapes(data: TensorData) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Shapes that ``observed`` may have, each with the one that broadcasts to the data.
+    """Return the shapes that ``observed`` may have, each with one that broadcasts to the data.
 
-    For images the channels, the frames, or both may be left out.
+    For images the modes of channels and of frames may be omitted.
     """
     shapes = {data.shape: data.shape}
     for frames in {0, int(data.dims[0] == "frame")}:
@@ -207,17 +217,24 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
     Parameters
     ----------
     path : path-like
-        File to write, in the format of its suffix. It is written atomically (temporary file, then
-        rename).
+        File to write; the suffix of its name determines the format. It is written atomically
+        (temporary file, then rename).
     data : TensorData or array_like
-        Data, as `load` and `complete` return them, or an array.
+        Data to write, such as ``result.data`` of a completion. NaN is missing.
     overwrite : bool, default=False
         Whether to replace an existing file.
 
     Raises
     ------
     InputError
-        If the file exists, its format is not known, or cannot hold the data.
+        If the file exists and ``overwrite`` is false, its suffix is unknown, or the format cannot
+        hold the data.
+    MissingDependencyError
+        If the format needs a package that is not installed.
+
+    See Also
+    --------
+    load : Read a tensor from a file.
 
     Examples
     --------
@@ -235,7 +252,7 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
             parameter="overwrite",
         )
     if target.is_dir() and not _is_store(target):
-        raise InputError(f"{target} is a folder of other things; choose another name")
+        raise InputError(f"{target} is a folder that is no Zarr store; choose another name")
     data = _as_data(data)
     as_shape(data.shape)
     ending = next(end for end in form.suffixes if target.name.lower().endswith(end))
@@ -250,20 +267,20 @@ def save(path: str | os.PathLike[str], data: Any, *, overwrite: bool = False) ->
 
 
 def _as_data(data: Any) -> TensorData:
-    """Return what is to be written as a `TensorData`."""
+    """Convert data to a `TensorData`."""
     if isinstance(data, TensorData):
         return data
-    for kind in type(data).__mro__:  # by name: this layer does not import the classes
+    for kind in type(data).__mro__:  # by name: these classes are in a higher layer
         if kind.__module__.startswith("tensormend.") and kind.__name__ in OUTCOMES:
             raise InputError(
-                f"data to save must be an array or a TensorData, got a {type(data).__name__}; give "
+                f"data to save must be an array or a TensorData, got a {type(data).__name__}; save "
                 f"{OUTCOMES[kind.__name__]}"
             )
     return TensorData(np.asarray(data))
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Replace the target by what was written."""
+    """Replace the target by the temporary file or folder."""
     if not temporary.is_dir() and not target.is_dir():
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -274,9 +291,9 @@ def _replace(temporary: Path, target: Path) -> None:
         return
     if target.is_dir() != temporary.is_dir():
         kind = "folder" if target.is_dir() else "file"
-        raise InputError(f"{target} cannot replace the {kind} of that name; remove it first")
+        raise InputError(f"{target} cannot replace a {kind} of that name; remove it first")
     aside = temporary.with_name(f"{temporary.name}.old")
-    target.replace(aside)  # a folder cannot replace another in one step
+    target.replace(aside)  # a folder cannot replace another in one rename
     try:
         temporary.replace(target)
     except BaseException:
@@ -286,7 +303,7 @@ def _replace(temporary: Path, target: Path) -> None:
 
 
 def _is_store(folder: Path) -> bool:
-    """Return whether a folder is a store of arrays or empty, so that it may be replaced."""
+    """Return whether a folder is empty or a Zarr store, so that it may be replaced."""
     names = {part.name for part in folder.iterdir()}
     return not names or not names.isdisjoint({"zarr.json", ".zgroup", ".zarray"})
 

@@ -19,24 +19,24 @@ def check_heaps(path: Path) -> None:
     if path.stat().st_size == 0:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        place = data.find(MARK)
-        while place >= 0:
-            if not _is_whole(data, place):
+        offset = data.find(MARK)
+        while offset >= 0:
+            if not _is_whole(data, offset):
                 raise FileError(
-                    f"{path} is damaged: the heap at byte {place} is inconsistent; get it again"
+                    f"{path} is damaged: the heap at byte {offset} is inconsistent; get it again"
                 )
-            place = data.find(MARK, place + len(MARK))
+            offset = data.find(MARK, offset + len(MARK))
 
 
-def _is_whole(data: mmap.mmap, place: int) -> bool:
-    end = place + int.from_bytes(data[place + 8 : place + HEADER], "little")
+def _is_whole(data: mmap.mmap, offset: int) -> bool:
+    end = offset + int.from_bytes(data[offset + 8 : offset + HEADER], "little")
     if end > len(data):
         return False
-    place += HEADER
-    while place + HEADER <= end:
-        number, _, _, size = struct.unpack("<HHIQ", data[place : place + HEADER])
+    offset += HEADER
+    while offset + HEADER <= end:
+        number, _, _, size = struct.unpack("<HHIQ", data[offset : offset + HEADER])
         # the object of number 0 is what is free, and counts its own header
-        place += size if number == 0 else HEADER + size + -size % 8
-        if place > end or (number == 0 and size < HEADER):
+        offset += size if number == 0 else HEADER + size + -size % 8
+        if offset > end or (number == 0 and size < HEADER):
             return False
     return True

@@ -89,8 +89,8 @@ def _spread(alpha: Array | None, values: Array) -> Array | None:
     """Return which values are observed by alpha, ``None`` if all are."""
     if alpha is None or alpha.all():
         return None
-    known = alpha != 0
-    return known if known.ndim == values.ndim else np.repeat(known[..., None], 3, axis=-1)
+    observed = alpha != 0
+    return observed if observed.ndim == values.ndim else np.repeat(observed[..., None], 3, axis=-1)
 
 
 def read_pages(path: Path, memory_limit: float | None) -> tuple[Array, Array | None]:
@@ -112,7 +112,7 @@ def write_image(path: Path, data: TensorData) -> None:
     pillow = require("PIL.Image", "images", "an image")
     is_png = path.name.lower().endswith(".png")
     what = "a .png file" if is_png else "a .jpg file"
-    pixels = as_pixels(data, what, deep=is_png, holes=is_png)
+    pixels = as_pixels(data, what, deep=is_png, allow_missing=is_png)
     if len(pixels.values) != 1:
         raise InputError(
             f"{what} holds one image, got {len(pixels.values)} frames; write .gif, .tif or a slice"
@@ -135,11 +135,15 @@ def _join_alpha(pixels: Pixels, alpha: Array | None) -> Array | None:
     shape = pixels.values.shape[1:3]
     if alpha is not None and (alpha.shape != shape or pixels.values.dtype == np.uint16):
         alpha = None
-    if alpha is None and pixels.known is None:
+    if alpha is None and pixels.observed is None:
         return None
     full = np.full(shape, 255, np.uint8)
     shown = full if alpha is None else np.where(alpha == 0, full, alpha)
-    return shown if pixels.known is None else np.where(pixels.known[0], shown, 0).astype(np.uint8)
+    return (
+        shown
+        if pixels.observed is None
+        else np.where(pixels.observed[0], shown, 0).astype(np.uint8)
+    )
 
 
 # GIF
@@ -195,17 +199,17 @@ def write_gif(path: Path, data: TensorData) -> None:
     to the one before lengthen it.
     """
     pillow = require("PIL.Image", "images", "an animation")
-    pixels = as_pixels(data, "a .gif file", holes=True)
+    pixels = as_pixels(data, "a .gif file", allow_missing=True)
 
     def frames(first: int) -> Iterator[Any]:
         for k in range(first, len(pixels.values)):
             values = pixels.values[k]
-            known = None if pixels.known is None else pixels.known[k]
-            if known is not None and pixels.has_colour:
-                alpha = np.where(known, 255, 0).astype(np.uint8)
+            observed = None if pixels.observed is None else pixels.observed[k]
+            if observed is not None and pixels.has_colour:
+                alpha = np.where(observed, 255, 0).astype(np.uint8)
                 values = np.concatenate([values, alpha[..., None]], axis=-1)
-            elif known is not None:
-                yield _clear_grey(pillow, values, known)
+            elif observed is not None:
+                yield _clear_grey(pillow, values, observed)
                 continue
             yield pillow.fromarray(np.ascontiguousarray(values))
 
@@ -214,7 +218,7 @@ def write_gif(path: Path, data: TensorData) -> None:
         durations = _durations(data, len(pixels.values))
     loop = data.encoding.get("loop", 0)
     settings: dict[str, Any] = {} if loop is None else {"loop": loop}
-    if pixels.known is not None:
+    if pixels.observed is not None:
         settings["disposal"] = 2  # else a clear pixel would show the frame before
     next(frames(0)).save(
         path,
@@ -226,12 +230,12 @@ def write_gif(path: Path, data: TensorData) -> None:
     )
 
 
-def _clear_grey(pillow: Any, values: Array, known: Array) -> Any:
+def _clear_grey(pillow: Any, values: Array, observed: Array) -> Any:
     """Make an image of greys in which the rarest one, if possible without a pixel, is clear."""
-    counts = np.bincount(values[known], minlength=256)
+    counts = np.bincount(values[observed], minlength=256)
     clear = int(np.argmin(counts))
     near = clear - 1 if clear else 1
-    values = np.where(known, np.where(values == clear, near, values), clear)
+    values = np.where(observed, np.where(values == clear, near, values), clear)
     image = pillow.fromarray(values.astype(np.uint8)).convert("P")
     image.info["transparency"] = clear
     return image

@@ -28,12 +28,12 @@ def read_labels(texts: Sequence[str]) -> tuple[Array, Array]:
 
     Examples
     --------
-    >>> labels, places = read_labels(["10", "9", "-1"])
-    >>> labels.tolist(), places.tolist()
+    >>> labels, codes = read_labels(["10", "9", "-1"])
+    >>> labels.tolist(), codes.tolist()
     ([-1, 9, 10], [2, 1, 0])
     """
-    labels, places = np.unique(_convert(texts), return_inverse=True)
-    return labels, places.reshape(-1)
+    labels, codes = np.unique(_convert(texts), return_inverse=True)
+    return labels, codes.reshape(-1)
 
 
 def _convert(texts: Sequence[str]) -> Array:

@@ -77,8 +77,8 @@ def list_variables(path: Path, limit: float | None) -> list[Variable]:
     raise FileError(f"{path} must be a .mat file, but does not begin as one; check the file")
 
 
-def _read_at(file: BinaryIO, place: int, size: int) -> bytes:
-    file.seek(place)
+def _read_at(file: BinaryIO, offset: int, size: int) -> bytes:
+    file.seek(offset)
     return file.read(size)
 
 
@@ -99,18 +99,18 @@ class _Elements:
 
     data: bytes
     order: str
-    place: int = 0
+    offset: int = 0
 
     def take(self) -> tuple[int, bytes]:
         """Return the type and the bytes of the next element."""
-        kind, size = struct.unpack_from(f"{self.order}2I", self.data, self.place)
-        start = self.place + 8
-        if kind >> 16:  # up to four bytes, stored in place of the length
-            kind, size, start = kind & 0xFFFF, kind >> 16, self.place + 4
+        kind, size = struct.unpack_from(f"{self.order}2I", self.data, self.offset)
+        start = self.offset + 8
+        if kind >> 16:  # up to four bytes, stored in offset of the length
+            kind, size, start = kind & 0xFFFF, kind >> 16, self.offset + 4
         body = self.data[start : start + size]
-        if len(body) < size or (start == self.place + 4 and size > 4):
-            raise ValueError(f"an element at byte {self.place} of a variable is cut short")
-        self.place = max(self.place + 8, start + size + -size % 8 * (start > self.place + 4))
+        if len(body) < size or (start == self.offset + 4 and size > 4):
+            raise ValueError(f"an element at byte {self.offset} of a variable is cut short")
+        self.offset = max(self.offset + 8, start + size + -size % 8 * (start > self.offset + 4))
         return kind, body
 
     def take_numbers(self, count: int | None = None) -> Array:
@@ -127,12 +127,12 @@ class _Elements:
 def _walk(
     path: Path, file: BinaryIO, order: str, size: int, limit: float | None
 ) -> Iterator[Variable]:
-    place = HEADER
-    while place < size:
-        _check_end(path, place + 8, size)
-        kind, length = struct.unpack(f"{order}2I", _read_at(file, place, 8))
-        start, place = place + 8, place + 8 + length
-        _check_end(path, place, size)
+    offset = HEADER
+    while offset < size:
+        _check_end(path, offset + 8, size)
+        kind, length = struct.unpack(f"{order}2I", _read_at(file, offset, 8))
+        start, offset = offset + 8, offset + 8 + length
+        _check_end(path, offset, size)
         if kind not in (MATRIX, COMPRESSED) or length == 0:
             raise FileError(f"{path} is damaged: no variable begins at byte {start - 8}")
         is_packed = kind == COMPRESSED
@@ -239,10 +239,10 @@ def _read_sparse(parts: _Elements, shape: tuple[int, ...], is_complex: bool) -> 
 
 
 def _walk_old(path: Path, file: BinaryIO, size: int, limit: float | None) -> Iterator[Variable]:
-    place = 0
-    while place < size:
-        _check_end(path, place + 20, size)
-        header = _read_at(file, place, 20)
+    offset = 0
+    while offset < size:
+        _check_end(path, offset + 20, size)
+        header = _read_at(file, offset, 20)
         order = "<" if 0 <= struct.unpack("<i", header[:4])[0] < 5000 else ">"
         kind, rows, columns, is_complex, length = struct.unpack(f"{order}5i", header)
         precision, matter = kind // 10 % 10, kind % 10
@@ -252,11 +252,11 @@ def _walk_old(path: Path, file: BinaryIO, size: int, limit: float | None) -> Ite
             or precision >= len(OLD)
             or is_complex not in (0, 1)
         ):
-            raise FileError(f"{path} is damaged: no variable begins at byte {place}")
+            raise FileError(f"{path} is damaged: no variable begins at byte {offset}")
         dtype, count = np.dtype(OLD[precision]), rows * columns
-        start = place + 20 + length
-        place = start + count * dtype.itemsize * (1 + is_complex)
-        _check_end(path, place, size)
+        start = offset + 20 + length
+        offset = start + count * dtype.itemsize * (1 + is_complex)
+        _check_end(path, offset, size)
         name = _read_at(file, start - length, length).decode("ascii", "replace").rstrip("\0")
         check_memory(
             (rows, columns), f"V{8 << is_complex}", limit, f"the variable {name!r} of {path}"

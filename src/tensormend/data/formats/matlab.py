@@ -44,8 +44,8 @@ def read_mat(path: Path, options: Options) -> TensorData:
 
 def _read_sparse(name: str, stored: Array, shape: tuple[int, ...]) -> TensorData:
     values = stored[:, 2] if stored.dtype.kind == "c" else stored[:, 2].astype(np.float64)
-    places = stored[:, :2].real.astype(np.int64)
-    return TensorData(values, indices=places, shape=shape, name=name)
+    indices = stored[:, :2].real.astype(np.int64)
+    return TensorData(values, indices=indices, shape=shape, name=name)
 
 
 def write_mat(path: Path, data: TensorData) -> None:

@@ -137,7 +137,10 @@ def _read_observed(path: Path, dataset: Any, name: str) -> Array | None:
     if given is None:
         return None
     if given not in dataset.variables:
-        raise FileError(f"the variable {name!r} of {path} names {given!r} as observed, not there")
+        raise FileError(
+            f"the attribute 'observed' of the variable {name!r} of {path} must name another "
+            f"variable of the file, got {given!r}; correct the attribute, or add the variable"
+        )
     observed = np.asarray(dataset[given].values)
     return match_observed(observed, dataset[name].shape, f"the variable {given!r} of {path}")
 

@@ -51,12 +51,12 @@ class Pixels:
     ----------
     values : ndarray
         Frame x row x column, and perhaps three colours.
-    known : ndarray or None
-        Frame x row x column, ``None`` if every pixel is known.
+    observed : ndarray or None
+        Frame x row x column, ``None`` if every pixel is observed.
     """
 
     values: Array
-    known: Array | None
+    observed: Array | None
 
     @property
     def has_colour(self) -> bool:
@@ -64,14 +64,16 @@ class Pixels:
         return self.values.ndim == 4
 
 
-def as_pixels(data: TensorData, what: str, *, deep: bool = False, holes: bool = False) -> Pixels:
+def as_pixels(
+    data: TensorData, what: str, *, deep: bool = False, allow_missing: bool = False
+) -> Pixels:
     """Turn values into pixels of 8 bits, or of 16 where that is what was read and ``deep``.
 
     Values that were read as whole numbers are rounded and cut off at the ends of their range.
-    ``what`` names the kind of file; ``holes`` tells whether it can leave pixels out.
+    ``what`` names the kind of file; ``allow_missing`` tells whether it can leave pixels out.
     """
     values = _as_frames(data, what)
-    known = _find_observed(values, what, holes)
+    observed = _find_observed(values, what, allow_missing)
     dtype = _pixel_type(data, what, deep)
     if dtype == np.uint16 and values.ndim == 4:
         raise InputError(
@@ -83,7 +85,7 @@ def as_pixels(data: TensorData, what: str, *, deep: bool = False, holes: bool = 
             values = values * np.uint8(top)
         else:
             values = np.clip(np.rint(np.nan_to_num(values)), 0, top)
-    return Pixels(values.astype(dtype, copy=False), known)
+    return Pixels(values.astype(dtype, copy=False), observed)
 
 
 def _as_frames(data: TensorData, what: str) -> Array:
@@ -101,11 +103,11 @@ def _as_frames(data: TensorData, what: str) -> Array:
     return values
 
 
-def _find_observed(values: Array, what: str, holes: bool) -> Array | None:
+def _find_observed(values: Array, what: str, allow_missing: bool) -> Array | None:
     """Return which pixels are observed, ``None`` if all are."""
     if values.dtype.kind != "f" or not np.isnan(values).any():
         return None
-    if not holes:
+    if not allow_missing:
         raise InputError(
             f"{what} cannot leave pixels out, got missing ones; complete the data first, or write "
             ".png, .gif or .npz"

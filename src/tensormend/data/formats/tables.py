@@ -65,7 +65,7 @@ def read_csv(path: Path, options: Options) -> TensorData:
     return assemble(
         path,
         layout.modes,
-        layout.value,
+        layout.value_column,
         columns,
         values,
         details,
@@ -87,7 +87,7 @@ def _read_text(path: Path, layout: Layout, limit: float | None) -> tuple[list[An
     if not table.num_rows:
         raise FileError(f"{path} must hold at least one observed entry, found none")
     table = table.unify_dictionaries()
-    values = table.column(layout.value).to_numpy()
+    values = table.column(layout.value_column).to_numpy()
     return [table.column(name) for name in layout.modes], values
 
 
@@ -95,7 +95,7 @@ def _read_rows(path: Path, layout: Layout, limit: float | None, *, newlines: boo
     """Read a table with all threads, or in chunks where it may not fit into memory."""
     pyarrow, arrow_csv = _arrow(""), _arrow("csv")
     label = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    types = dict.fromkeys(layout.modes, label) | {layout.value: pyarrow.float64()}
+    types = dict.fromkeys(layout.modes, label) | {layout.value_column: pyarrow.float64()}
     ways = {
         "read_options": arrow_csv.ReadOptions(
             block_size=CHUNK, column_names=list(layout.columns), skip_rows=layout.n_header
@@ -105,7 +105,7 @@ def _read_rows(path: Path, layout: Layout, limit: float | None, *, newlines: boo
         ),
         "convert_options": arrow_csv.ConvertOptions(
             column_types=types,
-            include_columns=[*layout.modes, layout.value],
+            include_columns=[*layout.modes, layout.value_column],
             null_values=NULLS,
             decimal_point=layout.decimal,
         ),

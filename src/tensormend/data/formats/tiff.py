@@ -50,13 +50,13 @@ def read_tiff(path: Path, options: Options) -> TensorData:
     names = _name_axes(axes)
     is_colour = names[-1] == "channel" and page.photometric in COLOURED and values.shape[-1] == 3
     labels = (None,) * (values.ndim - 1) + ((COLOURS if is_colour else None),)
-    known = None
+    observed = None
     if alpha is not None and not alpha.all():
-        known = np.repeat((alpha != 0)[..., None], values.shape[-1], axis=-1)
-        known = known if known.ndim == values.ndim else known[..., 0]
+        observed = np.repeat((alpha != 0)[..., None], values.shape[-1], axis=-1)
+        observed = observed if observed.ndim == values.ndim else observed[..., 0]
     return TensorData(
         values,
-        observed=known,
+        observed=observed,
         dims=names,
         coords=labels,
         encoding={"dtype": values.dtype.str, "axes": axes},
@@ -133,8 +133,8 @@ def write_tiff(path: Path, data: TensorData) -> None:
     tifffile = require("tifffile", "images", "a .tif file")
     values = data.todense()
     stated = np.dtype(data.encoding.get("dtype", values.dtype))
-    has_holes = values.dtype.kind == "f" and bool(np.isnan(values).any())
-    if stated.kind in "iu" and values.dtype != stated and not has_holes:
+    has_missing = values.dtype.kind == "f" and bool(np.isnan(values).any())
+    if stated.kind in "iu" and values.dtype != stated and not has_missing:
         ends = np.iinfo(stated)
         values = np.clip(np.rint(values), ends.min, ends.max).astype(stated)
     elif stated.kind == "f":
@@ -167,6 +167,6 @@ def _find_axes(data: TensorData) -> str:
     if not has_names:
         last = "YXS" if is_colour else "YX"
         return "Q" * (order - len(last)) + last
-    known = {name: axis for axis, name in AXES.items() if axis != "S"}
-    axes = "".join(known.get(name, "Q") for name in data.dims)
+    observed = {name: axis for axis, name in AXES.items() if axis != "S"}
+    axes = "".join(observed.get(name, "Q") for name in data.dims)
     return axes[:-1] + "S" if is_colour else axes

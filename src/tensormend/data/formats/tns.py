@@ -196,10 +196,10 @@ def _join(parts: list[tuple[Array, Array]], order: int) -> tuple[Array, Array]:
     indices = np.empty((n_entries, order), dtype=np.int64)
     values = np.empty(n_entries)
     row = 0
-    for k, (places, numbers) in enumerate(parts):
+    for k, (part, numbers) in enumerate(parts):
         end = row + len(numbers)
-        indices[row:end], values[row:end] = places, numbers
-        parts[k] = (places[:0].copy(), numbers[:0].copy())
+        indices[row:end], values[row:end] = part, numbers
+        parts[k] = (part[:0].copy(), numbers[:0].copy())
         row = end
     return indices, values
 
@@ -286,5 +286,5 @@ def write_tns(path: Path, data: TensorData) -> None:
         file.write(head.get(style, f"# sizes {sizes}\n").encode())
         for row in range(0, len(values), BLOCK):
             block = slice(row, row + BLOCK)
-            places = np.ascontiguousarray(indices[block], dtype=np.int64)
-            file.write(kernels.format_entries(places, values[block].astype(number), threads))
+            rows = np.ascontiguousarray(indices[block], dtype=np.int64)
+            file.write(kernels.format_entries(rows, values[block].astype(number), threads))

@@ -18,7 +18,7 @@ from tensormend.errors import FileError, InputError, require
 __all__ = ["read_video", "write_video"]
 
 RATE = Fraction(25)  # frames a second, where nothing else is known
-MISSING_SHARE = 0.02  # of the frames that a header promises may be cut off by an edit
+MISSING_FRACTION = 0.02  # of the frames that a header promises may be cut off by an edit
 CODECS = {
     ".webm": ("libvpx-vp9", {"crf": "15", "b:v": "0"}),
     ".avi": ("mpeg4", {"qscale": "2", "flags": "+qscale", "global_quality": "236"}),
@@ -54,8 +54,8 @@ def read_video(path: Path, options: Options) -> TensorData:
                 end = (frame.time or 0.0) + max(last, float(1 / rate))
         except (av.FFmpegError, EOFError) as error:
             raise _cut_off(path, len(frames), promised, str(error)) from error
-    is_short = seconds - end > max(0.75 / rate, MISSING_SHARE * seconds)
-    if not frames or is_short or len(frames) < counted - max(1, MISSING_SHARE * promised):
+    is_short = seconds - end > max(0.75 / rate, MISSING_FRACTION * seconds)
+    if not frames or is_short or len(frames) < counted - max(1, MISSING_FRACTION * promised):
         raise _cut_off(path, len(frames), promised, "the file ends early")
     values = np.stack(frames)
     values = drop_grey(values) if values.ndim == 4 else values
@@ -94,9 +94,9 @@ def _find_duration(container: Any, stream: Any) -> float:
     """Duration in seconds by the header, 0 if it has none."""
     if stream.frames:  # which says more
         return 0.0
-    told = str(stream.metadata.get("DURATION", "")).split(":")
-    if len(told) == 3:
-        return sum(float(part) * unit for part, unit in zip(told, (3600, 60, 1), strict=True))
+    stated = str(stream.metadata.get("DURATION", "")).split(":")
+    if len(stated) == 3:
+        return sum(float(part) * unit for part, unit in zip(stated, (3600, 60, 1), strict=True))
     is_alone = len(container.streams) == 1  # sound may be longer
     return (container.duration or 0) / 1e6 if is_alone else 0.0
 
@@ -136,10 +136,10 @@ def _cut_off(path: Path, n_frames: int, promised: int, reason: str) -> FileError
 
 def _as_seconds(times: list[float | None], rate: Fraction) -> Array:
     """Return the times of the frames, from the file or else from the rate."""
-    told = np.array([np.nan if time is None else time for time in times])
-    if np.isnan(told).any() or not np.all(np.diff(told) > 0):
-        told = np.arange(len(times)) / float(rate)
-    return np.asarray(np.round(told, 6))
+    stated = np.array([np.nan if time is None else time for time in times])
+    if np.isnan(stated).any() or not np.all(np.diff(stated) > 0):
+        stated = np.arange(len(times)) / float(rate)
+    return np.asarray(np.round(stated, 6))
 
 
 def write_video(path: Path, data: TensorData) -> None:

@@ -66,13 +66,13 @@ def _read_tensor(
     if array.metadata.zarr_format == 2 and DIMENSIONS in attributes:
         # xarray keeps the fill value of version 2 here, and not as an attribute
         attributes.setdefault("_FillValue", () if array.fill_value is None else array.fill_value)
-    known = find_fills(values, attributes)
+    observed = find_fills(values, attributes)
     word = attributes.get("observed")
     place = find_observed(path, found, name, word if isinstance(word, str) else None)
     if place is not None:
         what = f"the array {place!r} of {path}"
         shown = match_observed(_read_array(path, place, found[place], limit), values.shape, what)
-        known = shown if known is None else known & shown
+        observed = shown if observed is None else observed & shown
     given = getattr(array.metadata, "dimension_names", None) or attributes.get(DIMENSIONS)
     order = values.ndim
     words = (
@@ -86,7 +86,7 @@ def _read_tensor(
     ]
     return TensorData(
         _unpack(values, attributes),
-        observed=known,
+        observed=observed,
         dims=unique_names(names),
         coords=tuple(labels),
         name="" if name == "data" else name,

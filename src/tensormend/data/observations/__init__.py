@@ -1,6 +1,6 @@
 """Observed entries of a tensor, read from data of any supported kind.
 
-One file a kind of data; each optional library is imported in its own file only.
+Each kind of data has its own file; an optional library is imported in that file only.
 """
 
 from tensormend.data.observations.base import Container, Keys, Labelled, Observations

@@ -1,4 +1,4 @@
-"""`Observations`: observed entries of a tensor; `Container`: the kind of data they came in."""
+"""`Observations`: observed entries of a tensor; `Container`: the kind of data they are from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ BAD_LABEL = (KeyError, IndexError, TypeError, ValueError)  # how libraries refus
 
 @dataclass(frozen=True)
 class Container:
-    """Data without labels, returned as a NumPy array; subclasses are the other kinds of data."""
+    """A kind of data, in which results are returned; this one is a NumPy array without labels.
+
+    Attributes
+    ----------
+    words : str
+        Name of this kind of data in messages.
+    """
 
     words: ClassVar[str] = "a NumPy array"
 
@@ -34,28 +40,55 @@ class Container:
         ----------
         block : ndarray
             Values, with all modes of the tensor.
-        keys : sequence
-            Selection per mode that the block belongs to; modes selected by an integer are dropped.
+        keys : sequence of int, slice or ndarray
+            Selection per mode that gave the block; modes selected by an integer are dropped.
 
         Returns
         -------
-        object
-            The values in this kind of data, with the labels that belong to them.
+        array_like
+            The values in this kind of data, with the labels of the selected indices.
         """
         return block.reshape([n for n, key in zip(block.shape, keys, strict=True) if is_kept(key)])
 
     def wrap_factor(self, mode: int, factor: Array) -> Any:  # noqa: ARG002
-        """Return a factor matrix of a mode with labels on its rows."""
+        """Return a factor matrix, with the labels of its mode on the rows where there are any.
+
+        Parameters
+        ----------
+        mode : int
+            The mode.
+        factor : ndarray of shape (n, r)
+            Its factor matrix.
+
+        Returns
+        -------
+        array_like of shape (n, r)
+            An array, a DataArray or a DataFrame.
+        """
         return factor
 
     def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:  # noqa: ARG002
-        """Return the bytes of one entry, its indices included, in a tensor of ``order`` modes."""
+        """Return the memory of one entry in this kind of data.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Data type of the values.
+        order : int
+            Number of modes, each of which has an index or label per entry in sparse data and
+            tables.
+
+        Returns
+        -------
+        int
+            Number of bytes.
+        """
         return dtype.itemsize
 
     def find(self, labels: Mapping[Hashable, Any]) -> Keys:  # noqa: ARG002
         """Convert labels, by the names of the modes, to a selection per mode."""
         raise InputError(
-            f"sel takes labels, which {self.words} does not have; use integers in brackets, as in "
+            f"sel takes labels, which {self.words} does not have; select by integers, as in "
             "completion[3, :, 5]"
         )
 
@@ -69,7 +102,13 @@ class Container:
 
 
 class Labelled(Container, ABC):
-    """Data whose modes have names and whose indices have labels."""
+    """A kind of data whose modes have names and whose indices have labels.
+
+    Attributes
+    ----------
+    dims : tuple of hashable
+        Names of the modes.
+    """
 
     dims: tuple[Hashable, ...]
 
@@ -87,7 +126,7 @@ class Labelled(Container, ABC):
         for name, label in labels.items():
             if name not in self.dims:
                 raise InputError(
-                    f"sel takes labels by the names of modes, got {name!r}; use one of "
+                    f"sel takes labels by the names of the modes, got {name!r}; use one of "
                     f"{', '.join(map(repr, self.dims))}"
                 )
             mode = self.dims.index(name)
@@ -95,7 +134,7 @@ class Labelled(Container, ABC):
                 indices = self.locate(mode, label)
             except BAD_LABEL as error:
                 raise InputError(
-                    f"sel takes labels that mode {name!r} has, which begin with "
+                    f"sel takes labels of mode {name!r}, the first of which is "
                     f"{self.label(mode, 0)}, got {label!r}; list them with completion."
                     f"factors[{mode}]"
                 ) from error
@@ -120,27 +159,23 @@ class Labelled(Container, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Observed entries of a tensor, and the kind of data that they came in.
+    """Observed entries of a tensor, and the kind of data they are from.
 
     Parameters
     ----------
-    indices : ndarray of shape (m, d)
-        Integer indices of the observed entries, each entry once.
+    indices : ndarray of int, shape (m, d)
+        Indices of the observed entries, each entry once.
     values : ndarray of shape (m,)
-        Their values, in float32, float64, complex64 or complex128.
+        Values of these entries, float32, float64, complex64 or complex128.
     shape : tuple of int
         Shape of the tensor.
     container : Container, default=Container()
-        Kind of data that they came in, with names and labels of the modes where it has any.
+        Kind of data the entries are from, with names and labels of the modes where it has any.
 
     Raises
     ------
     InputError
         If there is no entry, or a value is not finite.
-
-    Notes
-    -----
-    Indices and values that were given as such are not copied.
 
     Examples
     --------
@@ -157,7 +192,7 @@ class Observations:
     def __post_init__(self) -> None:
         if len(self.values) == 0:
             raise InputError("data must have at least one observed entry, got none")
-        if np.isfinite(self.values.sum()):  # without a temporary array where all is well
+        if np.isfinite(self.values.sum()):  # needs no temporary array
             return
         bad = ~np.isfinite(self.values)
         if bad.any():
@@ -196,13 +231,13 @@ class Observations:
         Returns
         -------
         ndarray of shape (q,)
-            Position of each among the observed entries, -1 if it is missing.
+            Position of each entry among the observed ones, -1 if it is missing.
         """
         near = np.ones(len(self.values), dtype=bool)
         for k, n in enumerate(self.shape):
-            asked = np.zeros(n, dtype=bool)
-            asked[indices[:, k]] = True
-            near &= asked[self.indices[:, k]]
+            wanted = np.zeros(n, dtype=bool)
+            wanted[indices[:, k]] = True
+            near &= wanted[self.indices[:, k]]
         rows = np.flatnonzero(near)
         columns = [
             np.concatenate([self.indices[rows, k], indices[:, k]]).astype(np.uint32)
@@ -211,11 +246,11 @@ class Observations:
         order = kernels.sort_entries(columns, self.shape)
         if order is None:
             order = np.arange(len(columns[0]))
-        opens = np.ones(len(order), dtype=bool)  # the first of equal indices
-        opens[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
-        # the sort is stable, so that the observed entry comes first among its equals
+        is_first = np.ones(len(order), dtype=bool)  # of equal indices
+        is_first[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns])
+        # the sort is stable, so that an observed entry precedes equal indices that are looked up
         first = np.empty_like(order)
-        first[order] = order[opens][np.cumsum(opens) - 1]
+        first[order] = order[is_first][np.cumsum(is_first) - 1]
         found = first[len(rows) :]
         out = np.full(len(found), -1)
         out[found < len(rows)] = rows[found[found < len(rows)]]
@@ -227,9 +262,9 @@ class Observations:
         Parameters
         ----------
         block : ndarray
-            Block of the tensor.
+            Block of the tensor, modified in place.
         keys : sequence of slice or ndarray
-            Indices of each mode that the block has.
+            Per mode, the indices that the block has; they may be repeated.
         """
         tables = [_positions(part, n) for part, n in zip(keys, self.shape, strict=True)]
         rows: slice | Array = slice(None)
@@ -242,7 +277,7 @@ class Observations:
         block[where] = self.values[rows]
         for k, table in enumerate(tables):
             if table is not None and not isinstance(keys[k], slice):
-                source = table[keys[k]]  # where an index is repeated, that of its values
+                source = table[keys[k]]  # a repeated index was written at one position only
                 if not np.array_equal(source, np.arange(len(source))):
                     block[...] = block.take(source, axis=k)
 
@@ -256,12 +291,12 @@ class Reader:
     name : str
         Name of this kind of data in messages.
     read : callable
-        Takes the data and, by keyword, the options that were given, and returns `Observations`.
+        Takes the data and, as keywords, the options that were given; returns `Observations`.
     takes : tuple of str
         Options of `as_observations` that ``read`` takes.
     library : str
-        Library whose classes are of this kind. Data are matched by name, so that no library has
-        to be imported; ``""`` for data of any class.
+        Top-level package that defines the classes of this kind, compared by name so that it need
+        not be imported; ``""`` for data of any class.
     """
 
     name: str
@@ -276,12 +311,12 @@ def is_kept(key: int | slice | Array) -> bool:
 
 
 def as_numbers(values: Any) -> Array:
-    """Return an array of numbers in one of the four types that tensormend computes in."""
+    """Return an array of float32, float64, complex64 or complex128 numbers."""
     array = np.ma.getdata(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if array.dtype.kind not in "biufc":
         raise InputError(
             f"data must be numbers, got {type(values).__name__} of {array.dtype}; mark missing "
-            "entries by NaN or give observed=, and convert other kinds of data to an array"
+            "entries by NaN or with observed=, and convert other types to numbers"
         )
     native = array.dtype.newbyteorder("=")
     wide = np.dtype(np.complex128 if native.kind == "c" else np.float64)
@@ -289,7 +324,7 @@ def as_numbers(values: Any) -> Array:
 
 
 def decode_text(given: Any) -> str:
-    """Return text, decoded from UTF-8 where it came as bytes."""
+    """Return text; bytes are decoded as UTF-8."""
     return given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
 
 

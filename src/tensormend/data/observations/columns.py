@@ -1,4 +1,4 @@
-"""Which columns of a long table hold labels, and which the values."""
+"""Find the columns of labels and of values in a long table."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tensormend.errors import DataWarning, InputError, warn_user
 
 __all__ = ["choose_columns", "refuse_fractions", "warn_wide"]
 
-MANY = 20  # labels of a column, or rows of a table, from which on a wide table is detected
+MANY = 20  # minimum number of rows, and of labels of a column, for a wide table to be detected
 
 
 def choose_columns(
     columns: Sequence[Hashable],
     modes: Sequence[Hashable] | None,
-    value: Hashable | None,
-    word: str = "value_column",
+    value_column: Hashable | None,
+    option: str = "value_column",
 ) -> tuple[tuple[Hashable, ...], Hashable]:
     """Return the columns of labels and that of values, by default the last.
 
-    ``word`` is what the option that names the column of values is called.
+    ``option`` is the name of the option for the column of values, in messages.
 
     Examples
     --------
@@ -33,58 +33,66 @@ def choose_columns(
     """
     columns = list(columns)
     if len(set(columns)) != len(columns):
-        raise InputError(f"columns must have names of their own, got {columns}; rename them")
+        raise InputError(f"columns must have distinct names, got {columns}; rename them")
     if isinstance(modes, str):
-        raise InputError(f"modes must be a list of column names, got the string {modes!r}")
-    missing = [name for name in (*(modes or ()), value) if name is not None and name not in columns]
-    if missing:
-        raise InputError(f"modes and {word} must be columns of the table, {columns}, got {missing}")
+        raise InputError(
+            f"modes must be a list of column names, got the string {modes!r}; put it in brackets"
+        )
+    given = (*(modes or ()), *(() if value_column is None else (value_column,)))
+    unknown = [name for name in given if name not in columns]
+    if unknown:
+        raise InputError(
+            f"modes and {option} must be columns of the table, {columns}, got {unknown}; "
+            "check the names"
+        )
     rest = [name for name in columns if name not in (modes or ())]
-    if value is None:
+    if value_column is None:
         if modes is not None and len(rest) != 1:
             raise InputError(
-                f"{word} must name one of the columns {rest}, got none; give {word}=",
-                parameter=word,
+                f"{option} must name one of the columns {rest}, got none; give {option}=",
+                parameter=option,
             )
-        value = rest[-1] if rest else None
-    names = tuple(name for name in columns if name != value) if modes is None else tuple(modes)
-    if len(names) < 2 or len({*names, value}) != len(names) + 1:
-        advice = "; for values under a MultiIndex give that column, a Series"
+        value_column = rest[-1] if rest else None
+    if modes is None:
+        modes = [name for name in columns if name != value_column]
+    names = tuple(modes)
+    if len(names) < 2 or len({*names, value_column}) != len(names) + 1:
+        advice = "; select the column of values as a Series if the labels are a MultiIndex"
         raise InputError(
             f"a long table must have two or more columns of labels and another of values, got "
-            f"{list(names)} and {value!r}{advice if word == 'value_column' else ''}"
+            f"{list(names)} and {value_column!r}{advice if option == 'value_column' else ''}"
         )
-    return names, value
+    return names, value_column
 
 
-def refuse_fractions(name: Hashable, word: str = "value_column") -> NoReturn:
-    """Refuse fractions as labels that nobody asked for: most likely the table is wide."""
+def refuse_fractions(name: Hashable, option: str = "value_column") -> NoReturn:
+    """Refuse a column of fractions as labels unless ``modes`` names it: the table may be wide."""
     raise InputError(
-        f"columns of labels must be named where they hold fractions, as {name!r} does; "
-        f"give modes= and {word}=, and melt a wide table first",
+        f"columns of labels must be given by modes= if they hold fractions, as {name!r} does; "
+        f"give modes= and {option}=, and melt a wide table first",
         parameter="modes",
     )
 
 
 def warn_wide(
-    names: Sequence[Hashable], indices: Array, labels: Sequence[Any], word: str = "value_column"
+    names: Sequence[Hashable], indices: Array, labels: Sequence[Any], option: str = "value_column"
 ) -> None:
-    """Warn of whole numbers that were taken for labels and may be measurements.
+    """Warn if integers that were read as labels may be measurements of a wide table.
 
-    They may be if the columns before them identify the rows already and fill at least half of
-    the grid of their labels, as places and times of a wide table do. Users and items fill far less
-    of theirs, and entries seen at random have some of its cells twice.
+    The warning is issued if the columns before them identify every row and fill at least half of
+    the grid of their labels, as locations and times of a wide table do. Users and items fill a
+    much smaller part, and entries sampled at random repeat some combinations.
 
     Parameters
     ----------
     names : sequence of hashable
         Names of the columns of labels.
-    indices : ndarray
-        Per row, the places of its labels.
-    labels : sequence of object
-        Per column, an array or index of them.
-    word : str, default='value_column'
-        What the option that names the column of values is called.
+    indices : ndarray of shape (m, d)
+        Indices of the labels of each row.
+    labels : sequence of ndarray or pandas.Index
+        Labels of each column.
+    option : str, default='value_column'
+        Name of the option for the column of values, in the message.
     """
     sizes = [len(part) for part in labels]
     for k in range(1, len(names)):
@@ -97,8 +105,8 @@ def warn_wide(
     else:
         return
     warn_user(
-        f"the whole numbers of column {names[k]!r} are taken for labels, but look like "
-        f"measurements, since {list(names[:k])} identify all {len(indices)} rows; melt a wide "
-        f"table, or name the columns of labels with modes= and that of values with {word}=",
+        f"the integers of column {names[k]!r} are read as labels, but may be measurements, since "
+        f"{list(names[:k])} identify all {len(indices)} rows; melt a wide table, or give the "
+        f"columns of labels by modes= and that of values by {option}=",
         DataWarning,
     )

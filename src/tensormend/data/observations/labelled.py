@@ -21,10 +21,10 @@ Accessor = TypeVar("Accessor", bound=type)
 
 @dataclass(frozen=True, eq=False)
 class DataArrayContainer(Labelled):
-    """What a DataArray has beside its values: an xarray.Dataset of coordinates, names, attributes.
+    """Names, coordinates (an xarray.Dataset) and attributes of a DataArray.
 
-    The encoding, which says how values were packed in a file, is dropped: imputed values need not
-    fit it.
+    The encoding, which describes how values are packed in a file, is dropped, since estimated
+    values may not be representable in it.
     """
 
     words: ClassVar[str] = "a DataArray"
@@ -35,7 +35,7 @@ class DataArrayContainer(Labelled):
     attrs: dict[Any, Any] = field(repr=False)
 
     def wrap(self, block: Array, keys: Keys) -> Any:
-        """Put the values of a block back into a DataArray, with the coordinates that belong."""
+        """Return a block of values as a DataArray, with the coordinates of its indices."""
         import xarray as xr
 
         chosen = dict(zip(self.dims, keys, strict=True))
@@ -57,12 +57,12 @@ class DataArrayContainer(Labelled):
         return xr.DataArray(factor, coords=self._coords_of(mode), dims=[name, component])
 
     def label(self, mode: int, index: int) -> Any:
-        """Return the coordinate of an index, or the index where the mode has none."""
+        """Return the coordinate of an index, or the index itself if the mode has none."""
         labels = self.coords.indexes.get(self.dims[mode])
         return index if labels is None else labels[index]
 
     def locate(self, mode: int, label: Any) -> Array:
-        """Return the indices of labels, as xarray selects them."""
+        """Return the indices that ``DataArray.sel`` selects."""
         import xarray as xr
 
         name = self.dims[mode]
@@ -76,46 +76,46 @@ class DataArrayContainer(Labelled):
 
 
 def read_dataarray(data: Any, *, observed: Any = None) -> Observations:
-    """Read a DataArray, or one that holds a sparse.COO; NaN or ``observed`` marks missing ones."""
+    """Read a DataArray, dense or of a sparse.COO; NaN or ``observed`` marks missing entries."""
     import xarray as xr
 
     if not isinstance(data, xr.DataArray):
         raise InputError(
-            f"of xarray's kinds data must be a DataArray, got {type(data).__name__}; take one of "
-            "its variables, as in data['name']"
+            f"data of xarray must be a DataArray, got {type(data).__name__}; select one of its "
+            "variables, as in data['name']"
         )
     container = DataArrayContainer(
         data.dims, data.shape, data.coords.to_dataset(), data.name, dict(data.attrs)
     )
     if type(data.data).__module__.partition(".")[0] == "sparse":
         if observed is not None:
-            raise InputError("observed goes with a dense DataArray, got a sparse one; leave it out")
+            raise InputError("observed goes with a dense DataArray, got a sparse one; omit it")
         inside = read_coo(data.data)
         return Observations(inside.indices, inside.values, inside.shape, container)
     array = as_numbers(data.values)
     as_shape(array.shape)
     if isinstance(observed, xr.DataArray):
         observed = _align(observed, data)
-    known = find_observed(array, observed, data)
-    return Observations(np.argwhere(known), array[known], array.shape, container)
+    where = find_observed(array, observed, data)
+    return Observations(np.argwhere(where), array[where], array.shape, container)
 
 
 def _align(observed: Any, data: Any) -> Any:
-    """Bring labelled ``observed`` into the order of the modes of the data."""
+    """Transpose ``observed``, a DataArray, to the dimensions of the data, and check its labels."""
     import xarray as xr
 
     try:
         return xr.align(data, observed.transpose(*data.dims), join="exact")[1]
     except ValueError as error:
         raise InputError(
-            f"a labelled observed= must have the dimensions and coordinates of the data, "
-            f"{data.dims}, got other ones, {observed.dims}; reindex it like the data"
+            f"observed= as a DataArray must have the dimensions {data.dims} and the coordinates "
+            f"of the data, got {observed.dims} or other coordinates; reindex it like the data"
         ) from error
 
 
 def register_accessor(name: str) -> Callable[[Accessor], Accessor]:
-    """Give every DataArray an attribute of that name, made from it by the class that follows."""
-    xr = require_xarray(f"the attribute {name} of a DataArray", "labelled")
+    """Return a decorator that registers a class as accessor ``name`` of every DataArray."""
+    xr = require_xarray(f"the accessor {name} of a DataArray", "labelled")
     register: Callable[[Accessor], Accessor] = xr.register_dataarray_accessor(name)
     return register
 

@@ -1,4 +1,4 @@
-"""`as_observations`: one reader for every kind of data."""
+"""`as_observations`: read data of any supported kind."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ READERS = (
     Reader("a sparse.COO", read_coo, (), "sparse"),
     Reader("a sparse array of SciPy", refuse_scipy, (), "scipy"),
 )
-"""Kinds of data by library; others are arrays. A new kind is a file with its reader, and a line."""
+"""Readers by library; other data are read as arrays."""
 
 ADVICE = {
-    "observed": "leave missing entries out, or set them to NaN",
-    "shape": "leave it out",
+    "observed": "omit missing entries, or set them to NaN",
+    "shape": "omit it",
     "modes": "it names the columns of a DataFrame",
     "value_column": "it names a column of a DataFrame",
 }
@@ -57,34 +57,34 @@ def as_observations(
         `TensorData`, as returned by `load`.
     observed : array_like of bool, default=None
         True where ``data`` is observed, in the shape of ``data``: the opposite of the mask of a
-        ``numpy.ma`` array. Where it is false, ``data`` may be anything, also NaN.
-    indices : array_like of shape (m, d), default=None
-        Integer indices of the values.
+        ``numpy.ma`` array. Where it is false, ``data`` may have any value.
+    indices : array_like of int, shape (m, d), default=None
+        Indices of the values, if ``data`` is a vector of values.
     shape : sequence of int, default=None
-        Shape of the tensor, with ``indices``.
+        Shape of the tensor; required with ``indices``.
     modes : sequence of hashable, default=None
-        Columns of a DataFrame that hold the labels of each mode; by default all but that of the
+        Columns of a DataFrame with the labels of each mode; by default all except that of the
         values.
     value_column : hashable, default=None
-        Column of a DataFrame that holds the values; by default the last.
+        Column of a DataFrame with the values; by default the last.
 
     Returns
     -------
     Observations
-        Indices, values and shape, with the container that puts results back into the same kind of
-        data.
+        Indices and values of the observed entries, the shape, and the container that returns
+        results in the same kind of data.
 
     Raises
     ------
     InputError
-        If ``data`` is of no supported kind, holds no observed entry, or an option does not go
-        with this kind of data.
+        If ``data`` is of no supported kind, has no observed entry, or an option does not go with
+        this kind of data.
 
     Notes
     -----
-    The labels of a table are those that occur, sorted as pandas sorts them; a categorical has all
-    its categories, in their order. Integers and booleans become float64 numbers, so that integers
-    beyond 2**53 are rounded.
+    The labels of a mode of a table are those that occur, in the sort order of pandas; of a
+    categorical column they are all categories, in their order. Integers and booleans are converted
+    to float64, which rounds integers above 2**53.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def as_observations(
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
         raise InputError(
-            f"data must be an array, a table or what load returns, got the name {name!r}; load it "
+            f"data must be an array, a table or a TensorData, got the name {name!r}; load the file "
             f"first: tm.complete(tm.load({name!r}))"
         )
     options = {

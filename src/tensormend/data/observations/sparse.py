@@ -16,13 +16,13 @@ __all__ = ["read_coo", "refuse_scipy"]
 
 @dataclass(frozen=True)
 class CooContainer(Container):
-    """A sparse.COO: comes back with every entry stored, and its fill value."""
+    """A sparse.COO; it is returned with its fill value and every entry stored."""
 
     words: ClassVar[str] = "a sparse.COO"
     fill_value: Any
 
     def wrap(self, block: Array, keys: Keys) -> Any:
-        """Put the values of a block back into a sparse.COO."""
+        """Return a block of values as a sparse.COO."""
         import sparse
 
         values = super().wrap(block, keys)
@@ -36,12 +36,12 @@ class CooContainer(Container):
         )
 
     def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:
-        """Bytes that one entry takes: its value and an integer per mode."""
+        """Return the bytes of one entry: its value and an integer per mode."""
         return dtype.itemsize + order * np.dtype(np.intp).itemsize
 
 
 def read_coo(data: Any) -> Observations:
-    """Read the stored entries; those that are NaN are missing."""
+    """Read the stored entries; NaN is missing."""
     import sparse
 
     if not isinstance(data, sparse.COO):
@@ -51,18 +51,19 @@ def read_coo(data: Any) -> Observations:
         )
     if not (data.fill_value == 0 or np.isnan(data.fill_value)):
         raise InputError(
-            f"a sparse.COO must have the fill value 0 or NaN, which mark missing entries, got "
+            f"a sparse.COO must have the fill value 0 or NaN for missing entries, got "
             f"{data.fill_value}; give its values with indices= and shape="
         )
     values = as_numbers(data.data)
-    known = ~np.isnan(values)
-    indices = data.coords.T[known]
-    return Observations(indices, values[known], as_shape(data.shape), CooContainer(data.fill_value))
+    observed = ~np.isnan(values)
+    indices = data.coords.T[observed]
+    container = CooContainer(data.fill_value)
+    return Observations(indices, values[observed], as_shape(data.shape), container)
 
 
 def refuse_scipy(data: Any) -> NoReturn:
     """Refuse sparse arrays of SciPy, whose stored entries need not be the observed ones."""
     raise InputError(
-        f"a sparse array must be a sparse.COO, whose stored entries are observed, got scipy's "
-        f"{type(data).__name__}; convert it with sparse.COO(data)"
+        f"a sparse array must be a sparse.COO, whose stored entries are observed, got a "
+        f"{type(data).__name__} of SciPy; convert it with sparse.COO(data)"
     )

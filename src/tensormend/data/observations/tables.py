@@ -1,4 +1,4 @@
-"""pandas tables, one row an entry: a Series with a MultiIndex, a long DataFrame."""
+"""pandas tables with one row per entry: a Series with a MultiIndex, or a long DataFrame."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["read_table"]
 
 @dataclass(frozen=True, eq=False)
 class TableContainer(Labelled):
-    """Names of the modes, and the labels of each as a pandas Index."""
+    """Names of the modes, and their labels, each a pandas Index."""
 
     dims: tuple[Hashable, ...]
     coords: tuple[Any, ...] = field(repr=False)
 
     def wrap_factor(self, mode: int, factor: Array) -> Any:
-        """Return a DataFrame with the labels as its index and a column per component."""
+        """Return a DataFrame with the labels as index and a column per component."""
         import pandas as pd
 
         columns = pd.RangeIndex(factor.shape[1], name="component")
@@ -32,7 +32,7 @@ class TableContainer(Labelled):
         return pd.DataFrame(factor, index=index, columns=columns)
 
     def entry_bytes(self, dtype: np.dtype[Any], order: int) -> int:
-        """Bytes that one entry takes: its value and a label per mode."""
+        """Return the bytes of one entry: its value and a label per mode."""
         return dtype.itemsize + order * np.dtype(np.intp).itemsize
 
     def label(self, mode: int, index: int) -> Any:
@@ -40,7 +40,7 @@ class TableContainer(Labelled):
         return self.coords[mode][index]
 
     def locate(self, mode: int, label: Any) -> Array:
-        """Return the indices of labels, as pandas selects them."""
+        """Return the indices that ``Series.loc`` selects."""
         import pandas as pd
 
         index = self.coords[mode]
@@ -49,14 +49,14 @@ class TableContainer(Labelled):
 
 @dataclass(frozen=True, eq=False)
 class SeriesContainer(TableContainer):
-    """A Series with a MultiIndex: comes back over the full product of its levels."""
+    """A Series with a MultiIndex; it is returned over the full product of its levels."""
 
     words: ClassVar[str] = "a Series"
-    levels: tuple[Hashable, ...]  # as they were named, some perhaps not at all
+    levels: tuple[Hashable, ...]  # names of the levels, None for those without
     name: Hashable
 
     def wrap(self, block: Array, keys: Keys) -> Any:
-        """Put the values of a block back into a Series; modes at one label leave its index."""
+        """Return a block of values as a Series; modes selected by one label are dropped."""
         import pandas as pd
 
         kept = [k for k, key in enumerate(keys) if is_kept(key)]
@@ -73,56 +73,54 @@ class SeriesContainer(TableContainer):
 
 @dataclass(frozen=True, eq=False)
 class FrameContainer(TableContainer):
-    """A long DataFrame: comes back with the same columns and a row for every entry."""
+    """A long DataFrame; it is returned with the same columns and a row for every entry."""
 
     words: ClassVar[str] = "a DataFrame"
     columns: tuple[Hashable, ...]
-    value: Hashable
+    value_column: Hashable
 
     def wrap(self, block: Array, keys: Keys) -> Any:
-        """Put the values of a block back into rows; modes at one label keep their column."""
+        """Return a block of values as rows; modes selected by one label keep their column."""
         import pandas as pd
 
-        places = np.indices(block.shape).reshape(block.ndim, -1)
-        content: dict[Hashable, Any] = {self.value: block.reshape(-1)}
+        indices = np.indices(block.shape).reshape(block.ndim, -1)
+        content: dict[Hashable, Any] = {self.value_column: block.reshape(-1)}
         for k, key in enumerate(keys):
             part = self.coords[k][key if is_kept(key) else [key]]
-            content[self.dims[k]] = part.take(places[k])
+            content[self.dims[k]] = part.take(indices[k])
         return pd.DataFrame({name: content[name] for name in self.columns})
 
 
 def read_table(
     data: Any, *, modes: Sequence[Hashable] | None = None, value_column: Hashable | None = None
 ) -> Observations:
-    """Read a Series or DataFrame; entries are missing where a value is, or has no row."""
+    """Read a Series or DataFrame; an entry is missing if its value is NA or it has no row."""
     import pandas as pd
-
-    value = value_column
 
     names: tuple[Hashable, ...]
     if isinstance(data, pd.DataFrame):
-        names, value = _choose_columns(data, modes, value)
-        keys, column = [data[name] for name in names], data[value]
+        names, value_column = _choose_columns(data, modes, value_column)
+        keys, column = [data[name] for name in names], data[value_column]
     elif isinstance(data, pd.Series) and isinstance(data.index, pd.MultiIndex):
-        if modes is not None or value is not None:
+        if modes is not None or value_column is not None:
             raise InputError(
-                "modes and value_column name columns of a DataFrame, got a Series; leave them out"
+                "modes and value_column name columns of a DataFrame, got a Series; omit them"
             )
         levels = tuple(data.index.names)
         names = tuple(f"level_{k}" if name is None else name for k, name in enumerate(levels))
         keys, column = [data.index.get_level_values(k) for k in range(len(names))], data
     else:
         raise InputError(
-            f"of pandas' kinds data must be a Series with a MultiIndex or a long DataFrame, got "
+            f"data of pandas must be a Series with a MultiIndex or a long DataFrame, got "
             f"{type(data).__name__}; make one with data.set_index([...])['value']"
         )
     if len(data) == 0:
-        raise InputError("data must have at least one observed entry, got an empty table")
+        raise InputError("data must have at least one observed entry, got a table without rows")
     found = [_find_labels(key, name) for key, name in zip(keys, names, strict=True)]
     labels = tuple(index for _, index in found)
     if isinstance(data, pd.DataFrame):
-        columns = tuple(name for name in data.columns if name in (*names, value))
-        container: TableContainer = FrameContainer(names, labels, columns, value)
+        columns = tuple(name for name in data.columns if name in (*names, value_column))
+        container: TableContainer = FrameContainer(names, labels, columns, value_column)
     else:
         container = SeriesContainer(names, labels, levels, data.name)
     indices = np.stack([codes for codes, _ in found], axis=1).astype(np.int64, copy=False)
@@ -130,25 +128,25 @@ def read_table(
     if isinstance(data, pd.DataFrame) and modes is None:
         warn_wide(names, indices, labels)
     values = _as_values(column)
-    known = ~np.isnan(values)
+    observed = ~np.isnan(values)
     shape = as_shape([len(index) for index in labels])
-    return Observations(indices[known], values[known], shape, container)
+    return Observations(indices[observed], values[observed], shape, container)
 
 
 def _choose_columns(
-    frame: Any, modes: Sequence[Hashable] | None, value: Hashable | None
+    frame: Any, modes: Sequence[Hashable] | None, value_column: Hashable | None
 ) -> tuple[tuple[Hashable, ...], Hashable]:
     """Return the columns of labels and that of values, by default the last."""
-    names, value = choose_columns(list(frame.columns), modes, value)
+    names, value_column = choose_columns(list(frame.columns), modes, value_column)
     if modes is None:
         for name in names:
             if getattr(frame[name].dtype, "kind", "O") in "fc":
                 refuse_fractions(name)
-    return names, value
+    return names, value_column
 
 
 def _find_labels(column: Any, name: Hashable) -> tuple[Array, Any]:
-    """Give the labels of a column numbers, in pandas' order; all categories of a categorical."""
+    """Return codes and sorted labels of a column; of a categorical, all its categories."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -159,7 +157,7 @@ def _find_labels(column: Any, name: Hashable) -> tuple[Array, Any]:
             codes, labels = pd.factorize(column, sort=True)
         except TypeError as error:
             raise InputError(
-                f"labels of a mode must be of a kind that can be sorted, got in {name!r}: {error}; "
+                f"labels of a mode must be of a type that can be sorted, got in {name!r}: {error}; "
                 "convert them, for example to strings"
             ) from error
     if (codes < 0).any():
@@ -177,14 +175,14 @@ def _refuse_repeats(indices: Array, container: TableContainer) -> None:
     if repeated.any():
         row = int(np.argmax(repeated))
         raise InputError(
-            f"every entry must be in one row, got {int(repeated.sum())} repeated (first: "
+            f"every entry must be in one row, got {int(repeated.sum())} repeated rows (first: "
             f"{container.describe_entry(indices[row])} in row {row}); average the rows, "
             "for example with groupby, or drop some"
         )
 
 
 def _as_values(column: Any) -> Array:
-    """Return the numbers of a column, NaN where missing, whichever way pandas stores them."""
+    """Return the numbers of a column of any numeric type, NaN where missing."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "biuf":
         return as_numbers(column.to_numpy())
