@@ -29,8 +29,9 @@ LAYERS = (
 # Inside of a package of a layer likewise. Modules in one string do not import each other.
 ORDER = {
     "core": (
-        "kernels progress text",
+        "kernels progress text threads",
         "algebra",
+        "linalg",
         "storage subspaces",
         "fibres",
         "tucker",

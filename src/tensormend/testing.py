@@ -110,6 +110,7 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     _check_initial_estimate(operator, point, tol)
     _check_prepare(operator, point, y, tol)
     _check_rows(operator, point, y, tol, rng)
+    _check_unmeasured(operator, x)
     if isinstance(operator, SingleModeOperator):
         for mode in range(len(shape)):
             _check_mode(operator, point, y, mode, tol, rng)
@@ -274,6 +275,18 @@ def _check_rows(
         _close(part.forward(x.todense()), seen[kept], tol, "forward of rows")
         _close(part.forward_tucker(x), seen[kept], tol, "forward_tucker of rows")
         _close(part.adjoint(y[kept]), operator.adjoint(whole), tol, "adjoint of rows")
+
+
+def _check_unmeasured(operator: Operator, x: Array) -> None:
+    for mode in range(x.ndim):
+        empty = operator.unmeasured(mode)
+        rest = np.zeros_like(x)
+        where = (slice(None),) * mode + (empty,)
+        rest[where] = x[where]
+        _require(
+            not operator.forward(rest).any(),
+            f"measurements depend on the slices that unmeasured({mode}) gives: {empty}",
+        )
 
 
 class _Plain(Operator):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import string
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from tensormend.core.algebra import (
     as_rank,
     as_shape,
     check_memory,
-    eigh,
     inner,
     is_inexact,
     matricize,
@@ -28,8 +26,6 @@ from tensormend.core.algebra import (
     norm,
     normalize_mode,
     squared_norm,
-    svd,
-    tall_qr,
     tensorize,
 )
 from tensormend.errors import InputError, MemoryLimitError, TensormendError
@@ -347,72 +343,3 @@ def test_is_inexact_knows_the_four_types() -> None:
     assert all(is_inexact(np.dtype(name)) for name in DTYPES)
     for name in ("int64", "float16", "longdouble", "bool", "object"):
         assert not is_inexact(np.dtype(name))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("condition", [1.0, 1e2, 1e6, 1e12, np.inf])
-def test_tall_panels_factor_as_well_as_by_reflections(dtype: str, condition: float) -> None:
-    rng = np.random.default_rng(0)
-    panel = gaussian(rng, (6000, 6), dtype)
-    panel[:, -1] = panel[:, 0] + panel[:, -1] / condition
-    q, r = tall_qr(panel)
-    eps = float(np.finfo(dtype).eps)
-    assert np.allclose(np.tril(r, -1), 0)
-    assert np.linalg.norm(q.conj().T @ q - np.eye(6)) <= 50 * eps
-    assert np.linalg.norm(q @ r - panel) <= 50 * eps * np.linalg.norm(panel)
-
-
-def test_panels_without_numbers_are_passed_through() -> None:
-    q, _ = tall_qr(np.full((6000, 3), np.nan))
-    assert np.isnan(q).all()
-
-
-# decompositions that do not give up
-
-
-def _give_up(*_: Any, **__: Any) -> Any:
-    raise np.linalg.LinAlgError("SVD did not converge")
-
-
-@pytest.mark.parametrize("gives_up", [False, True])
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("shape", [(6, 6), (9, 4), (4, 9)])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_svd_steps_in_where_divide_and_conquer_gives_up(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, shape: tuple[int, int], full: bool, gives_up: bool
-) -> None:
-    m = gaussian(np.random.default_rng(2), shape, dtype)
-    expected = np.linalg.svd(m, full_matrices=full)
-    if gives_up:
-        monkeypatch.setattr(np.linalg, "svd", _give_up)
-    u, s, vh = svd(m, full_matrices=full)
-    assert [part.shape for part in (u, s, vh)] == [part.shape for part in expected]
-    assert {u.dtype, vh.dtype} == {np.dtype(dtype)}
-    assert close(s, expected[1], dtype)
-    k = len(s)
-    assert close((u[:, :k] * s) @ vh[:k], m, dtype)
-    assert close(u.conj().T @ u, np.eye(u.shape[1]), dtype)
-
-
-@pytest.mark.parametrize("gives_up", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_eigh_steps_in_where_divide_and_conquer_gives_up(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, gives_up: bool
-) -> None:
-    m = gaussian(np.random.default_rng(2), (7, 7), dtype)
-    m = m + m.conj().T
-    if gives_up:
-        monkeypatch.setattr(np.linalg, "eigh", _give_up)
-    values, vectors = eigh(m)
-    assert (np.diff(values) >= 0).all()
-    assert close((vectors * values) @ vectors.conj().T, m, dtype)
-    assert close(vectors.conj().T @ vectors, np.eye(7), dtype)
-
-
-@pytest.mark.parametrize("decompose", [svd, eigh])
-def test_what_is_not_finite_still_fails(
-    monkeypatch: pytest.MonkeyPatch, decompose: Callable[[Array], Any]
-) -> None:
-    monkeypatch.setattr(np.linalg, decompose.__name__, _give_up)
-    with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
-        decompose(np.full((3, 3), np.nan))

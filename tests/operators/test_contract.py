@@ -15,7 +15,7 @@ from cases import METHODS
 from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.sparse import SparsePlusTucker
-from tensormend.errors import InputError
+from tensormend.errors import DataWarning, InputError
 from tensormend.testing import ConformanceError, check_operator
 
 pytestmark = pytest.mark.numerical
@@ -164,6 +164,7 @@ WRONG: dict[str, tuple[str, Callable[..., Any], str]] = {
     "prepared dtype": ("prepare", never_rounded, "prepare gives float64, asked for float32"),
     "order of rows": ("rows", sorted_rows, "forward of rows"),
     "number of rows": ("rows", all_rows, "rows has as many measurements"),
+    "unmeasured": ("unmeasured", lambda *_: np.array([1]), r"that unmeasured\(0\) gives: \[1\]"),
     "mode_products": ("mode_products", changed(gradient_norm=double), "gradient_norm of mode_prod"),
     "mode_squared_norm": (
         "mode_squared_norm",
@@ -183,6 +184,17 @@ def test_a_wrong_method_is_found(name: str) -> None:
 
 def test_the_right_methods_pass() -> None:
     check_operator(wrong("gradient", lambda right, *args, **options: right(*args, **options)))
+
+
+@pytest.mark.parametrize("kind", [tm.Sampling, tm.DenseSampling])
+def test_slices_without_an_entry_are_unmeasured(kind: Callable[..., tm.Operator]) -> None:
+    operator = kind(SHAPE, INDICES[(INDICES[:, 0] != 2) & (INDICES[:, 2] < 2)])
+    for one in (operator, 3 * operator):
+        assert [one.unmeasured(k).tolist() for k in (0, 1, -1)] == [[2], [], [2, 3]]
+        check_operator(one)
+    rng = np.random.default_rng(0)
+    with pytest.warns(DataWarning, match="mode 0 has no observation at all at index 2"):
+        tm.recover(operator, rng.standard_normal(operator.n_measurements), 1, max_iter=1)
 
 
 # what is required

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,9 @@ __all__ = [
     "as_shape",
     "cap_rank",
     "check_memory",
-    "eigh",
     "gaussian",
     "inner",
     "is_inexact",
-    "map_rows",
-    "map_threads",
     "matricize",
     "mode_product",
     "multi_mode_product",
@@ -38,22 +35,16 @@ __all__ = [
     "normalize_mode",
     "power_of_two",
     "squared_norm",
-    "svd",
-    "tall_qr",
     "tensorize",
 ]
 
 SAFE_SQUARE = 1e-30  # squares beyond this or its inverse may come of some that lost digits
 SUM_BLOCK = 2**16  # numbers of single precision that are widened at once, and stay in the cache
-BLOCK_ROWS, MANY_BLOCKS = 2**16, 4  # of tall panels; so many blocks are worth several threads
-TALL = 4000  # rows from which on Cholesky-QR beats Householder reflections
 
 INEXACT = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 SINGLE = frozenset(map(np.dtype, ("float32", "complex64")))
 
 Array = NDArray[Any]
-S = TypeVar("S")
-T = TypeVar("T")
 """A NumPy array of float32, float64, complex64 or complex128 numbers."""
 
 DEFAULT_MEMORY_LIMIT = 4 * 2**30
@@ -534,174 +525,6 @@ def power_of_two(largest: float) -> float:
     (0.25, 512.0, 1.0)
     """
     return 2.0 ** math.floor(math.log2(largest)) if largest else 1.0
-
-
-def svd(matrix: Array, *, full_matrices: bool = True) -> tuple[Array, Array, Array]:
-    """Compute a singular value decomposition that does not fail on a finite matrix.
-
-    LAPACK's divide and conquer, which NumPy uses, is fast but gives up now and then ("SVD did not
-    converge"), by the kernels of the BLAS and the last bits of the matrix. The QR iteration, which
-    is slower, then steps in.
-
-    Parameters
-    ----------
-    matrix : ndarray
-        Matrix to decompose.
-    full_matrices : bool, default=True
-        Whether ``u`` and ``vh`` are square.
-
-    Returns
-    -------
-    u : ndarray
-        Left singular vectors, one per column.
-    s : ndarray
-        Singular values in descending order.
-    vh : ndarray
-        Conjugate transpose of the right singular vectors.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix holds NaN or infinite numbers.
-    """
-    try:
-        u, s, vh = np.linalg.svd(matrix, full_matrices=full_matrices)
-    except np.linalg.LinAlgError:
-        if not np.isfinite(matrix).all():
-            raise
-        from scipy.linalg import svd as iterate
-
-        u, s, vh = iterate(
-            matrix, full_matrices=full_matrices, lapack_driver="gesvd", check_finite=False
-        )
-    return u, s, vh
-
-
-def eigh(matrix: Array) -> tuple[Array, Array]:
-    """Compute the eigenvalues and eigenvectors of a Hermitian matrix, as reliably as `svd`.
-
-    Parameters
-    ----------
-    matrix : ndarray
-        Hermitian matrix.
-
-    Returns
-    -------
-    values : ndarray
-        Eigenvalues in ascending order.
-    vectors : ndarray
-        Eigenvectors, one per column.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix holds NaN or infinite numbers.
-    """
-    try:
-        values, vectors = np.linalg.eigh(matrix)
-    except np.linalg.LinAlgError:
-        if not np.isfinite(matrix).all():
-            raise
-        from scipy.linalg import eigh as iterate
-
-        values, vectors = iterate(matrix, driver="ev", check_finite=False)
-    return values, vectors
-
-
-def _householder(panel: Array) -> tuple[Array, Array]:
-    q, r = np.linalg.qr(panel)
-    return q, r
-
-
-def tall_qr(panel: Array) -> tuple[Array, Array]:
-    """Compute the thin QR decomposition ``panel = q r`` of a tall panel.
-
-    Tall ones by Cholesky-QR, done twice, which multiplies where Householder reflections stream
-    the panel once per column. It is as accurate as these while the condition number is below the
-    root of the precision; beyond that, and for short panels, the reflections do the work. The
-    diagonal of ``r`` may have either sign.
-
-    Parameters
-    ----------
-    panel : ndarray
-        Matrix with at least as many rows as columns.
-
-    Returns
-    -------
-    q : ndarray
-        Matrix with orthonormal columns.
-    r : ndarray
-        Upper triangular factor.
-    """
-    n, columns = panel.shape
-    if n < TALL or n < 20 * columns:
-        return _householder(panel)
-    limit = 10 * math.sqrt(float(np.finfo(panel.dtype).eps))
-    q, r = panel, np.eye(columns, dtype=panel.dtype)
-    for _ in range(2):
-        try:
-            root = np.linalg.cholesky(q.conj().T @ q)
-            values = np.linalg.svd(root, compute_uv=False)
-        except np.linalg.LinAlgError:
-            return _householder(panel)
-        if not values[-1] > limit * values[0]:
-            return _householder(panel)
-        q = q @ np.linalg.inv(root).conj().T
-        r = root.conj().T @ r
-    return q, r
-
-
-def map_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> list[T]:
-    """Call ``work`` for every item and return what it gave, in order.
-
-    As quiet about overflow as a solve is, whose settings its threads do not have.
-
-    Parameters
-    ----------
-    work : callable
-        Function of one item.
-    items : sequence
-        Items to call it for.
-    threads : int
-        Number of threads.
-
-    Returns
-    -------
-    list
-        Results in the order of the items.
-    """
-
-    def quiet(item: S) -> T:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return work(item)
-
-    if min(threads, len(items)) < 2:
-        return [quiet(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor  # here, to keep the package quick to load
-
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(quiet, items))
-
-
-def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
-    """Call ``work`` for blocks of rows of tall panels, the same for any number of threads.
-
-    Parameters
-    ----------
-    work : callable
-        Function of a block of rows, given as a slice.
-    n_rows : int
-        Number of rows.
-    threads : int
-        Number of threads.
-
-    Returns
-    -------
-    list
-        Results in the order of the blocks.
-    """
-    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
-    return map_threads(work, blocks, threads if len(blocks) >= MANY_BLOCKS else 1)
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:

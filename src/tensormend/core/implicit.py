@@ -17,8 +17,8 @@ from tensormend.core.algebra import (
     matricize,
     mode_product,
     norm,
-    tall_qr,
 )
+from tensormend.core.linalg import tall_qr
 from tensormend.core.subspaces import leading_subspace
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError

@@ -11,14 +11,13 @@ import numpy as np
 from tensormend.core.algebra import (
     Array,
     inner,
-    map_rows,
     matricize,
     mode_product,
     multi_mode_product,
     squared_norm,
-    svd,
-    tall_qr,
 )
+from tensormend.core.linalg import svd, tall_qr
+from tensormend.core.threads import map_rows
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import Array, eigh, mode_product, norm
+from tensormend.core.algebra import Array, mode_product, norm
 from tensormend.core.implicit import as_implicit, exact_core, leading_basis, project
+from tensormend.core.linalg import eigh
 from tensormend.core.subspaces import leading_eigenvectors
 from tensormend.core.tucker import Tucker
 

@@ -15,7 +15,6 @@ from tensormend.core.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     check_memory,
-    eigh,
     multi_mode_product,
     norm,
     normalize_mode,
@@ -23,6 +22,7 @@ from tensormend.core.algebra import (
 )
 from tensormend.core.fibres import Fibres
 from tensormend.core.implicit import DenseTensor
+from tensormend.core.linalg import eigh
 from tensormend.core.subspaces import FULL_BASIS, leading_eigenvectors
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError

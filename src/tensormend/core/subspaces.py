@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import SAFE_SQUARE, Array, eigh, map_threads, svd, tall_qr
+from tensormend.core.algebra import SAFE_SQUARE, Array
+from tensormend.core.linalg import eigh, svd, tall_qr
+from tensormend.core.threads import map_threads
 
 __all__ = ["FULL_BASIS", "dense_gram", "leading_eigenvectors", "leading_subspace"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import Array, as_rank, normalize_mode, svd, tall_qr
+from tensormend.core.algebra import Array, as_rank, normalize_mode
 from tensormend.core.implicit import (
     DenseTensor,
     ImplicitTensor,
@@ -17,6 +17,7 @@ from tensormend.core.implicit import (
     leading_basis,
     project,
 )
+from tensormend.core.linalg import svd, tall_qr
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 

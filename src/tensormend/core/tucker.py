@@ -21,10 +21,9 @@ from tensormend.core.algebra import (
     multi_mode_product,
     norm,
     normalize_mode,
-    svd,
-    tall_qr,
 )
 from tensormend.core.fibres import check_indices
+from tensormend.core.linalg import svd, tall_qr
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.errors import InputError
 

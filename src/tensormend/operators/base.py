@@ -103,11 +103,15 @@ class Operator:
         Data type of the measurements, by default that of the tensor. Where the tensor is real and
         the measurements are complex (Fourier coefficients, for example), the adjoint is that of a
         real map: it takes the real part.
+    mode_order : tuple of int or None
+        Order of the modes in which the measurements are stored, the innermost last; None where
+        there is no such order.
     """
 
     tensor_shape: tuple[int, ...]
     n_measurements: int
     tensor_dtype: np.dtype[Any]
+    mode_order: tuple[int, ...] | None = None
     _measurement_dtype: np.dtype[Any] | None = None
 
     @property
@@ -353,6 +357,39 @@ class Operator:
         """
         return SelectedRows(self, self._positions(subset))
 
+    def unmeasured(self, mode: int) -> Array:
+        """Return the indices of a mode whose slices no measurement depends on.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+
+        Returns
+        -------
+        ndarray of int
+            The indices in ascending order; by default none, as nothing is known of the operator.
+        """
+        del mode
+        return np.empty(0, dtype=np.intp)
+
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its indices, for a message.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0.
+        indices : sequence of int
+            Some indices of that mode.
+
+        Returns
+        -------
+        tuple of (str, str)
+            Text for the mode and text for the indices.
+        """
+        return f"mode {mode}", f"index {', '.join(map(str, indices))}"
+
     # for subclasses
 
     def _with_best_length(self, x: Tucker) -> Tucker:
@@ -461,6 +498,10 @@ class ScaledOperator(Operator):
     ) -> ImplicitTensor:
         """Return ``base + step * A*(y)``."""
         return self.inner.adjoint_tensor(y, base=base, step=step * self.multiplier)
+
+    def unmeasured(self, mode: int) -> Array:
+        """Return the indices of a mode whose slices no measurement depends on."""
+        return self.inner.unmeasured(mode)
 
 
 class SelectedRows(Operator):

@@ -16,6 +16,7 @@ from tensormend.core.algebra import (
     is_inexact,
     multi_mode_product,
     norm,
+    normalize_mode,
     squared_norm,
 )
 from tensormend.core.fibres import check_indices
@@ -118,3 +119,9 @@ class DenseSampling(Operator):
         positions = self.positions[self._positions(subset)]
         indices = np.stack(np.unravel_index(positions, self.tensor_shape), axis=1)
         return DenseSampling(self.tensor_shape, indices, dtype=self.tensor_dtype)
+
+    def unmeasured(self, mode: int) -> Array:
+        """Return the indices of a mode at which no entry is observed."""
+        mode = normalize_mode(mode, len(self.tensor_shape))
+        others = tuple(k for k in range(len(self.tensor_shape)) if k != mode)
+        return np.flatnonzero(~self.observed.reshape(self.tensor_shape).any(axis=others))

@@ -106,7 +106,7 @@ class Sampling(Operator):
         threads: int | None,
     ) -> None:
         self.fibres = fibres
-        self.tensor_shape = fibres.shape
+        self.tensor_shape, self.mode_order = fibres.shape, fibres.modes
         self.n_measurements = fibres.size
         self.tensor_dtype = dtype
         self.threads = kernels.thread_count(threads)
@@ -170,23 +170,6 @@ class Sampling(Operator):
             f"Sampling(tensor_shape={self.tensor_shape}, n_measurements={self.n_measurements}, "
             f"ratio={self.ratio:.3g})"
         )
-
-    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its indices, for a message.
-
-        Parameters
-        ----------
-        mode : int
-            Mode, counted from 0; negative modes count from the last.
-        indices : sequence of int
-            Some indices of that mode.
-
-        Returns
-        -------
-        tuple of (str, str)
-            Text for the mode and text for the indices.
-        """
-        return f"mode {mode}", f"index {', '.join(map(str, indices))}"
 
     def _stored(self, y: Array) -> Array:
         """Measurements in storage order, without the multiplier."""
@@ -321,6 +304,10 @@ class Sampling(Operator):
         leaf_mode, dtype = self.fibres.leaf_mode, self.tensor_dtype
         kind: dict[str, Any] = {"leaf_mode": leaf_mode, "dtype": dtype, "threads": self.threads}
         return self.multiplier * Sampling(self.tensor_shape, indices, **kind)
+
+    def unmeasured(self, mode: int) -> Array:
+        """Return the indices of a mode at which no entry is observed."""
+        return self.fibres.unseen(mode)
 
     # single-mode products
 

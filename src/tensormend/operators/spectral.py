@@ -6,14 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensormend.core.algebra import (
-    DEFAULT_MEMORY_LIMIT,
-    Array,
-    gaussian,
-    mode_product,
-    svd,
-    tall_qr,
-)
+from tensormend.core.algebra import DEFAULT_MEMORY_LIMIT, Array, gaussian, mode_product
+from tensormend.core.linalg import svd, tall_qr
 from tensormend.core.sparse import SparsePlusTucker
 from tensormend.core.subspaces import dense_gram, leading_eigenvectors
 from tensormend.core.tucker import Tucker, degrees_of_freedom

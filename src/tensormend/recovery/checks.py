@@ -10,7 +10,7 @@ import numpy as np
 from tensormend.core.algebra import Array, norm
 from tensormend.core.tucker import Tucker, degrees_of_freedom
 from tensormend.errors import DataWarning, InputError, warn_user
-from tensormend.operators import Operator, Sampling
+from tensormend.operators import Operator
 from tensormend.recovery.contract import Solver, traits_of
 from tensormend.recovery.problem import Problem
 
@@ -67,9 +67,7 @@ def warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
             "lower the rank or measure more",
             DataWarning,
         )
-    if not isinstance(problem.operator, Sampling):
-        return
-    unseen = [problem.operator.fibres.unseen(k) for k in range(len(problem.shape))]
+    unseen = [problem.operator.unmeasured(k) for k in range(len(problem.shape))]
     warn_about_unseen(problem.shape, unseen, problem.operator.describe, "arbitrary")
 
 

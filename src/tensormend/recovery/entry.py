@@ -16,7 +16,7 @@ from tensormend.core.fibres import choose_modes
 from tensormend.core.progress import progress_bar
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
-from tensormend.operators import Operator, Sampling
+from tensormend.operators import Operator
 from tensormend.operators.base import check_contract
 from tensormend.recovery.checkpoint import Checkpoint
 from tensormend.recovery.checks import check_truth, check_validation_data, warn_about_data
@@ -251,7 +251,7 @@ def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
         first, *others = solver.modes(problem)
         return (*sorted(others), first)
     operator = problem.operator
-    stored = operator.fibres.modes if isinstance(operator, Sampling) else None
+    stored = operator.mode_order
     return choose_modes(problem.shape, problem.rank, operator.n_measurements, stored)
 
 

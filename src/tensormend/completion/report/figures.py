@@ -26,7 +26,8 @@ from tensormend.completion.report.charts import (
 from tensormend.completion.report.modes import Mode
 from tensormend.completion.result import Completion
 from tensormend.completion.selection import Trial
-from tensormend.core.algebra import Array, matricize, svd
+from tensormend.core.algebra import Array, matricize
+from tensormend.core.linalg import svd
 from tensormend.data.observations import Observations
 
 __all__ = [

@@ -12,12 +12,12 @@ from tensormend.core.algebra import (
     DEFAULT_MEMORY_LIMIT,
     Array,
     check_memory,
-    map_rows,
     mode_product,
     normalize_mode,
 )
 from tensormend.core.implicit import DenseTensor
 from tensormend.core.manifold import ModeTangent
+from tensormend.core.threads import map_rows
 from tensormend.core.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError

@@ -16,14 +16,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tensormend.core.algebra import (
-    Array,
-    as_rank,
-    mode_product,
-    multi_mode_product,
-    normalize_mode,
-    svd,
-)
+from tensormend.core.algebra import Array, as_rank, mode_product, multi_mode_product, normalize_mode
+from tensormend.core.linalg import svd
 from tensormend.core.truncate import as_order
 
 __all__ = [
