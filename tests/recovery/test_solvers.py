@@ -472,7 +472,7 @@ def test_single_mode_retraction_in_blocks(
     along -= left @ (left.conj().T @ along)
     tangent = ModeTangent(0, left, rows, (size * draw(101, 3)).astype(dtype), along)
     whole = tangent.retract(np.float64(0.5), base)
-    monkeypatch.setattr(tm.algebra, "BLOCK_ROWS", 10)
+    monkeypatch.setattr("tensormend.core.threads.BLOCK_ROWS", 10)
     one, *more = (tangent.retract(np.float64(0.5), base, threads) for threads in (1, 2, 5))
     assert all(part.dtype == dtype for part in (one[0], one[2]))
     assert np.linalg.norm(one[2].conj().T @ one[2] - np.eye(3)) < 20 * eps
@@ -485,7 +485,7 @@ def test_single_mode_retraction_in_blocks(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
-def test_the_corrected_start_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+def test_the_corrected_initialization_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Equal to the whole product, and the same bits for every number of threads."""
     shape = (50, 60, 40)
     truth = tm.simulate.random_tucker(shape, 3, rng=0, dtype=dtype)
