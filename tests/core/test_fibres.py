@@ -27,17 +27,17 @@ def index_sets(draw: st.DrawFn) -> tuple[tuple[int, ...], Array]:
     """Draw a shape of order 2 to 6 and distinct indices in any order and integer type."""
     shape = tuple(draw(st.lists(st.integers(1, 5), min_size=2, max_size=6)))
     total = math.prod(shape)
-    share = draw(st.sampled_from([0.05, 0.3, 1.0]))
+    fraction = draw(st.sampled_from([0.05, 0.3, 1.0]))
     rng = np.random.default_rng(draw(seeds))
-    flat = rng.choice(total, max(1, round(share * min(total, 300))), replace=False)
+    flat = rng.choice(total, max(1, round(fraction * min(total, 300))), replace=False)
     if draw(st.booleans()):
         flat = np.sort(flat)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
     return shape, indices.astype(draw(st.sampled_from(INTEGERS)))
 
 
-def tree_order(shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
-    return (*(k for k in range(len(shape)) if k != lead), lead)
+def tree_order(shape: tuple[int, ...], leaf_mode: int) -> tuple[int, ...]:
+    return (*(k for k in range(len(shape)) if k != leaf_mode), leaf_mode)
 
 
 def expected_order(indices: Array, modes: tuple[int, ...]) -> list[int]:
@@ -56,12 +56,12 @@ def test_build_sorts_the_entries_and_says_how(
 ) -> None:
     shape, indices = drawn
     signed = data.draw(st.integers(-len(shape), len(shape) - 1))
-    lead = signed % len(shape)
-    modes = tree_order(shape, lead)
+    leaf_mode = signed % len(shape)
+    modes = tree_order(shape, leaf_mode)
     fibres, permutation = Fibres.build(shape, indices, signed)
     assert fibres.shape == shape
     assert fibres.modes == modes
-    assert fibres.leaf_mode == lead
+    assert fibres.leaf_mode == leaf_mode
     assert fibres.size == len(indices)
     expected = expected_order(indices, modes)
     assert identity_or(permutation, len(indices)) == expected
@@ -80,8 +80,8 @@ def test_the_tree_holds_every_prefix_once(
     drawn: tuple[tuple[int, ...], Array], data: st.DataObject
 ) -> None:
     shape, indices = drawn
-    lead = data.draw(st.integers(0, len(shape) - 1))
-    fibres, _ = Fibres.build(shape, indices, lead)
+    leaf_mode = data.draw(st.integers(0, len(shape) - 1))
+    fibres, _ = Fibres.build(shape, indices, leaf_mode)
     rows = sorted(tuple(int(row[k]) for k in fibres.modes) for row in indices)
     assert len(fibres.nodes) == len(fibres.starts) == len(shape) - 1
     for level, (nodes, starts) in enumerate(zip(fibres.nodes, fibres.starts, strict=True)):
@@ -105,9 +105,9 @@ def test_columns_count_the_fibres_in_c_order(
     drawn: tuple[tuple[int, ...], Array], data: st.DataObject
 ) -> None:
     shape, indices = drawn
-    lead = data.draw(st.integers(0, len(shape) - 1))
-    fibres, _ = Fibres.build(shape, indices, lead)
-    others = tree_order(shape, lead)[:-1]
+    leaf_mode = data.draw(st.integers(0, len(shape) - 1))
+    fibres, _ = Fibres.build(shape, indices, leaf_mode)
+    others = tree_order(shape, leaf_mode)[:-1]
     numbers = np.ravel_multi_index(
         tuple(indices[:, k].astype(np.int64) for k in others), tuple(shape[k] for k in others)
     )
@@ -121,8 +121,8 @@ def test_along_brings_values_into_the_order_of_another_mode(
     drawn: tuple[tuple[int, ...], Array], data: st.DataObject
 ) -> None:
     shape, indices = drawn
-    lead, mode = (data.draw(st.integers(0, len(shape) - 1)) for _ in range(2))
-    fibres, _ = Fibres.build(shape, indices, lead)
+    leaf_mode, mode = (data.draw(st.integers(0, len(shape) - 1)) for _ in range(2))
+    fibres, _ = Fibres.build(shape, indices, leaf_mode)
     other, permutation = fibres.along(mode)
     assert other.leaf_mode == mode
     assert other.modes == tree_order(shape, mode)
@@ -134,7 +134,7 @@ def test_along_brings_values_into_the_order_of_another_mode(
     assert same is permutation
 
 
-def test_along_the_lead_is_the_same_object() -> None:
+def test_along_the_leaf_mode_is_the_same_object() -> None:
     fibres, _ = Fibres.build((3, 4), np.array([[0, 1], [2, 3]]), 0)
     assert fibres.along(0) == (fibres, None)
 
@@ -167,14 +167,14 @@ def test_check_indices_returns_what_it_was_given() -> None:
     assert check_indices(indices, (3, 4, 5)) is indices
 
 
-@pytest.mark.parametrize("lead", [0, 1, 2])
+@pytest.mark.parametrize("leaf_mode", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(3, 4, 5), (2**31, 2**31, 2**31)])
 def test_repeated_entries_are_counted_and_the_first_named(
-    lead: int, shape: tuple[int, ...]
+    leaf_mode: int, shape: tuple[int, ...]
 ) -> None:
     indices = np.array([[2, 3, 4], [0, 1, 2], [2, 3, 4], [1, 1, 1], [2, 3, 4]])
     with pytest.raises(InputError, match=r"got 2 repeated \(first: \(2, 3, 4\)\); average or drop"):
-        Fibres.build(shape, indices, lead)
+        Fibres.build(shape, indices, leaf_mode)
 
 
 def test_neighbours_in_one_fibre_are_not_repeats() -> None:
@@ -183,15 +183,17 @@ def test_neighbours_in_one_fibre_are_not_repeats() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(order=st.integers(3, 6), seed=seeds, lead=st.integers(0, 2))
-def test_shapes_of_more_than_64_bits_are_sorted_too(order: int, seed: int, lead: int) -> None:
+@given(order=st.integers(3, 6), seed=seeds, leaf_mode=st.integers(0, 2))
+def test_shapes_of_more_than_64_bits_are_sorted_too(order: int, seed: int, leaf_mode: int) -> None:
     shape = (2**32 - 1,) * order
     rng = np.random.default_rng(seed)
-    few = rng.integers(0, 2**32 - 1, (order, 3))  # few coordinates, so that fibres are shared
+    few = rng.integers(
+        0, 2**32 - 1, (order, 3)
+    )  # few coordinates, so that fibres have several entries
     indices = np.unique(few[np.arange(order), rng.integers(0, 3, (40, order))], axis=0)
     indices = rng.permutation(indices)
-    fibres, permutation = Fibres.build(shape, indices, lead)
-    expected = expected_order(indices, tree_order(shape, lead))
+    fibres, permutation = Fibres.build(shape, indices, leaf_mode)
+    expected = expected_order(indices, tree_order(shape, leaf_mode))
     assert identity_or(permutation, len(indices)) == expected
     np.testing.assert_array_equal(fibres.indices(), indices[expected])
     other, back = fibres.along(order - 1)
@@ -205,22 +207,22 @@ def test_modes_above_32_bits_are_refused() -> None:
         Fibres.build((2**32, 3), np.array([[0, 0]]))
 
 
-def test_a_lead_out_of_range_is_refused() -> None:
+def test_a_leaf_mode_out_of_range_is_refused() -> None:
     with pytest.raises(InputError, match="between -2 and 1"):
         Fibres.build((3, 4), np.array([[0, 0]]), 2)
 
 
-def test_unseen_places_are_found_however_late_the_others_come() -> None:
-    # mode 1 sees place 3 in its last entry only, and place 2 never
+def test_unobserved_indices_are_found_in_long_lists() -> None:
+    # index 3 of mode 1 occurs in the last entry only, index 2 never
     rows = np.arange(1000)
     indices = np.stack([rows, np.where(rows < 999, rows % 2, 3)], axis=1)
-    for lead in (0, 1):
-        fibres, _ = Fibres.build((1001, 4), indices, lead)
-        assert fibres.unseen(0).tolist() == [1000]
-        assert fibres.unseen(1).tolist() == [2]
+    for leaf_mode in (0, 1):
+        fibres, _ = Fibres.build((1001, 4), indices, leaf_mode)
+        assert fibres.unobserved(0).tolist() == [1000]
+        assert fibres.unobserved(1).tolist() == [2]
 
 
-def test_compact_fibres_hold_the_same_entries() -> None:
+def test_short_leaves_are_the_same_entries() -> None:
     indices = np.array([[0, 65_535], [1, 7], [1, 9]])
     fibres, _ = Fibres.build((2, 65_536), indices)
     short = fibres.with_short_leaves()
@@ -237,7 +239,13 @@ def test_compact_fibres_hold_the_same_entries() -> None:
         ((50, 50, 50), (3, 3, 3), 10_000, (2, 1, 0), (2, 1, 0)),  # no sort, of equals
         ((5, 2000, 30), (3, 3, 3), 60_000, None, (0, 2, 1)),  # long fibres, few nodes
         ((5, 2000, 30), (3, 3, 3), 60_000, (0, 1, 2), (0, 2, 1)),  # worth a sort
-        ((60, 60, 60), (2, 20, 20), 50_000, None, (1, 2, 0)),  # the lead mode pays by its rank
+        (
+            (60, 60, 60),
+            (2, 20, 20),
+            50_000,
+            None,
+            (1, 2, 0),
+        ),  # the cost of a leaf mode grows with its rank
     ],
 )
 def test_tree_order_follows_the_cost_model(

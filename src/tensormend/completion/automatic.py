@@ -23,7 +23,7 @@ from tensormend.core.fibres import check_indices
 from tensormend.core.tucker import Tucker
 from tensormend.data.observations import Container, Observations
 from tensormend.errors import InputError
-from tensormend.recovery.checks import warn_about_unseen
+from tensormend.recovery.checks import warn_about_unobserved
 from tensormend.recovery.entry import recover
 from tensormend.recovery.loop import solve
 from tensormend.recovery.result import MESSAGES, History, IterationRecord, Result, Status
@@ -139,8 +139,9 @@ def _fit_shrunken(
     """Shrink once more with all entries; return the fit and its degrees of freedom."""
     trial = choice.trial
     counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
-    unseen = [np.flatnonzero(count == 0) for count in counts]
-    warn_about_unseen(entries.shape, unseen, entries.container.describe, "little more than a mean")
+    unobserved = [np.flatnonzero(count == 0) for count in counts]
+    effect = "little more than a mean"
+    warn_about_unobserved(entries.shape, unobserved, entries.container.describe, effect)
     problem = make_problem(entries, run.threads)
     solver = replace(
         PLAIN,

@@ -22,7 +22,7 @@ SHORT_SIZE = int(np.iinfo(np.uint16).max) + 1  # up to here leaf-mode coordinate
 
 
 def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
-    """Check that indices are an ``m x d`` array of integers, without looking at them."""
+    """Check that indices are an ``m x d`` array of integers, but not that they are in range."""
     shape = as_shape(shape)
     indices = np.asarray(indices)
     if indices.ndim != 2 or indices.shape[1] != len(shape):
@@ -31,7 +31,7 @@ def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
             f"np.argwhere gives, got an array of shape {indices.shape}"
         )
     if len(indices) == 0:
-        raise InputError("indices must name at least one entry, got none")
+        raise InputError("indices must name at least one entry, got none; pass one row per entry")
     if not np.issubdtype(indices.dtype, np.integer):
         raise InputError(
             f"indices must be integers, got {indices.dtype}; convert with indices.astype(int)"
@@ -40,7 +40,7 @@ def as_index_array(indices: Array, shape: Sequence[int]) -> Array:
 
 
 def check_indices(indices: Array, shape: Sequence[int]) -> Array:
-    """Check an ``m x d`` array of integer indices against a shape."""
+    """Check that indices are an ``m x d`` array of integers within the shape."""
     indices = as_index_array(indices, shape)
     for k, n in enumerate(shape):
         low, high = int(indices[:, k].min()), int(indices[:, k].max())
@@ -53,10 +53,10 @@ def check_indices(indices: Array, shape: Sequence[int]) -> Array:
     return indices
 
 
-# Rough nanoseconds of a pass, of which only the ratios matter: an entry and each of its
-# leaf-mode products, a node and each product of its contraction, one digit of a sort.
+# Approximate nanoseconds, of which only the ratios matter: an entry, each of its leaf-mode
+# products, a node, each product of its contraction, and an entry in one digit of a sort.
 ENTRY, ENTRY_PRODUCT, NODE, NODE_PRODUCT, SORT = 2.0, 0.4, 10.0, 0.5, 15.0
-PASSES = 30  # over which a sort pays for itself
+PASSES = 30  # passes over the entries among which the cost of a sort is divided
 
 
 def choose_modes(
@@ -65,11 +65,29 @@ def choose_modes(
     size: int,
     stored: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Choose the tree order of least cost: root first, the leaf mode last.
+    """Choose the order of the modes in the tree for which a pass over the entries is cheapest.
 
-    A pass costs time for every entry, more of it the larger the rank of the leaf mode, and for
-    every node of the tree, more of it the larger the ranks below; a level over ``N`` indices has
-    about ``N (1 - exp(-size / N))`` nodes. An order that is not ``stored`` has to be sorted first.
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes of the modes.
+    rank : sequence of int
+        Multilinear rank of the tensor that is evaluated.
+    size : int
+        Number of entries.
+    stored : sequence of int, optional
+        Order in which the entries are stored already; every other order is charged for a sort.
+
+    Returns
+    -------
+    tuple of int
+        The modes, that of the root first, the leaf mode last.
+
+    Notes
+    -----
+    The cost of an entry grows with the rank of the leaf mode, that of a node with the product of
+    the ranks of its own level and those below. A level over ``N`` index tuples has about
+    ``N (1 - exp(-size / N))`` nodes if the entries are random.
 
     Examples
     --------
@@ -90,32 +108,32 @@ def choose_modes(
             rest //= rank[k]
         return total
 
-    # of equals the order that C arrays have already
+    # among equal costs prefer the order nearest to that of C arrays
     orders = itertools.permutations(range(d))
     return min(orders, key=lambda modes: (cost(modes), [-k for k in reversed(modes)]))
 
 
 @dataclass(frozen=True, eq=False)
 class Fibres:
-    """A set of entries of a tensor in compressed fibre order.
+    """Indices of a set of entries of a tensor, as a tree with one level per mode.
 
     Attributes
     ----------
     shape : tuple of int
         Sizes of the modes.
     modes : tuple of int
-        Tree order of the modes, root first, the leaf mode last.
+        Modes in the order of the levels, root first, the leaf mode last.
     nodes : tuple of ndarray
         Per level of the tree, the coordinates of its nodes.
     starts : tuple of ndarray
-        Per level, where the children of each node begin; one longer than ``nodes``.
+        Per level, the position of the first child of each node, then the number of all children.
     leaves : ndarray
-        Leaf-mode coordinate of every entry, in 32 bits, or in 16 after `with_short_leaves`.
+        Leaf-mode coordinate of every entry, as uint32, or uint16 after `with_short_leaves`.
 
     Notes
     -----
-    Entries sort by their coordinates in tree order. A fibre is a node of the last level together
-    with its entries; fibres without entries are not stored and cost nothing.
+    Entries are sorted lexicographically by their coordinates in tree order ("storage order"). A
+    node of the last level and its entries are a fibre; fibres without entries are not stored.
     """
 
     shape: tuple[int, ...]
@@ -134,8 +152,29 @@ class Fibres:
     ) -> tuple[Fibres, Array | None]:
         """Sort entries into fibres along a leaf mode, the other modes in ascending order.
 
-        Returns the fibres and the permutation that brings values given in the order of
-        ``indices`` into storage order, or ``None`` if they are in that order already.
+        Parameters
+        ----------
+        shape : sequence of int
+            Sizes of the modes.
+        indices : ndarray of int, shape (m, d)
+            Indices of the entries, each once, in any order.
+        leaf_mode : int, default=-1
+            Mode along which the fibres run.
+        threads : int, default=1
+            Number of threads.
+
+        Returns
+        -------
+        fibres : Fibres
+            The entries in storage order.
+        permutation : ndarray of int or None
+            ``values[permutation]`` brings values from the order of ``indices`` into storage order;
+            None if they are in that order already.
+
+        Raises
+        ------
+        InputError
+            If an index is out of range or an entry occurs twice.
         """
         shape = as_shape(shape)
         indices = as_index_array(indices, shape)
@@ -150,7 +189,7 @@ class Fibres:
             return cls._from_nodes(shape, modes, nodes, opens, leaves), None
         columns, bad_row = kernels.split_indices(numbers, shape, threads)
         if bad_row >= 0 or not is_safe:
-            check_indices(indices, shape)  # says what is wrong
+            check_indices(indices, shape)  # raises the error with row and mode
         return cls._from_columns(shape, modes, columns, threads)
 
     @classmethod
@@ -185,7 +224,7 @@ class Fibres:
         opens: list[Array],
         leaves: Array,
     ) -> Fibres:
-        """Put a tree together from its nodes and the rows that open them."""
+        """Assemble a tree from its nodes and the row of the first entry of each of them."""
         starts = [np.searchsorted(opens[i + 1], opens[i]) for i in range(len(opens) - 1)]
         starts.append(opens[-1])
         ends = [len(node) for node in nodes[1:]] + [len(leaves)]
@@ -207,7 +246,7 @@ class Fibres:
 
     @property
     def leaf_mode(self) -> int:
-        """The mode along which the fibres run."""
+        """Mode along which the fibres run."""
         return self.modes[-1]
 
     @property
@@ -217,17 +256,17 @@ class Fibres:
 
     @property
     def n_fibres(self) -> int:
-        """Number of fibres that hold at least one entry."""
+        """Number of fibres with at least one entry."""
         return len(self.nodes[-1])
 
     @property
     def n_columns(self) -> int:
-        """Number of all fibres along the leaf mode: the product of the other sizes."""
+        """Number of columns of the unfolding along the leaf mode, the product of other sizes."""
         return math.prod(self.shape) // self.shape[self.leaf_mode]
 
     @cached_property
     def columns(self) -> Array:
-        """Number of every stored fibre among all, counted in C order over the other modes."""
+        """Column of every fibre in the unfolding, which has the other modes in C order."""
         others = [k for k in range(len(self.shape)) if k != self.leaf_mode]
         columns = np.zeros(self.n_fibres, dtype=np.int64)
         stride = 1
@@ -237,14 +276,14 @@ class Fibres:
         return columns
 
     def _at_fibres(self, level: int) -> Array:
-        """Coordinate of one tree level at every fibre."""
+        """Return the coordinate of every fibre in the mode of one level."""
         coordinates = self.nodes[level]
         for start in self.starts[level:-1]:
             coordinates = np.repeat(coordinates, np.diff(start))
         return coordinates
 
     def along(self, mode: int) -> tuple[Fibres, Array | None]:
-        """Return the same entries along another leaf mode, and the permutation into its order."""
+        """Return the same entries with another leaf mode, and the permutation into their order."""
         mode = normalize_mode(mode, len(self.shape))
         modes = self.modes if mode == self.leaf_mode else _leaf_last(len(self.shape), mode)
         return self.arranged(modes)
@@ -252,11 +291,14 @@ class Fibres:
     def arranged(self, modes: Sequence[int]) -> tuple[Fibres, Array | None]:
         """Return the same entries in another tree order, and the permutation into it.
 
-        Each is sorted once and kept.
+        Every order is sorted once and cached.
         """
         modes = tuple(modes)
         if sorted(modes) != list(range(len(self.shape))):
-            raise InputError(f"modes must name each of the {len(self.shape)} once, got {modes}")
+            raise InputError(
+                f"modes must name each of the {len(self.shape)} modes once, got {modes}; for "
+                f"example {self.modes}"
+            )
         if modes == self.modes:
             return self, None
         if modes not in self._others:
@@ -268,8 +310,8 @@ class Fibres:
     def _others(self) -> dict[tuple[int, ...], tuple[Fibres, Array | None]]:
         return {}
 
-    def unseen(self, mode: int) -> Array:
-        """Coordinates of one mode at which no entry lies."""
+    def unobserved(self, mode: int) -> Array:
+        """Return the indices of a mode whose slices have no entry, in ascending order."""
         mode = normalize_mode(mode, len(self.shape))
         is_observed = np.zeros(self.shape[mode], dtype=bool)
         indices = self.leaves if mode == self.leaf_mode else self.nodes[self.modes.index(mode)]
@@ -280,7 +322,7 @@ class Fibres:
         return np.flatnonzero(~is_observed)
 
     def coordinates(self, mode: int) -> Array:
-        """Coordinate of one mode at every entry, in storage order."""
+        """Return the coordinate of every entry in one mode, in storage order."""
         mode = normalize_mode(mode, len(self.shape))
         if mode == self.leaf_mode:
             return self.leaves

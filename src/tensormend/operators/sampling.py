@@ -307,7 +307,7 @@ class Sampling(Operator):
 
     def unmeasured(self, mode: int) -> Array:
         """Return the indices of a mode at which no entry is observed."""
-        return self.fibres.unseen(mode)
+        return self.fibres.unobserved(mode)
 
     # single-mode products
 

@@ -14,7 +14,7 @@ from tensormend.operators import Operator
 from tensormend.recovery.contract import Solver, traits_of
 from tensormend.recovery.problem import Problem
 
-__all__ = ["check_truth", "check_validation_data", "warn_about_data", "warn_about_unseen"]
+__all__ = ["check_truth", "check_validation_data", "warn_about_data", "warn_about_unobserved"]
 
 N_NAMED = 5  # slices that a warning names
 
@@ -67,18 +67,18 @@ def warn_about_data(problem: Problem, solver: Solver[Any]) -> None:
             "lower the rank or measure more",
             DataWarning,
         )
-    unseen = [problem.operator.unmeasured(k) for k in range(len(problem.shape))]
-    warn_about_unseen(problem.shape, unseen, problem.operator.describe, "arbitrary")
+    unmeasured = [problem.operator.unmeasured(k) for k in range(len(problem.shape))]
+    warn_about_unobserved(problem.shape, unmeasured, problem.operator.describe, "arbitrary")
 
 
-def warn_about_unseen(
+def warn_about_unobserved(
     shape: Sequence[int],
-    unseen: Sequence[Array],
+    unobserved: Sequence[Array],
     describe: Callable[[int, Sequence[int]], tuple[str, str]],
     what: str,
 ) -> None:
     """Name the slices of each mode without any observation, and what is filled in there."""
-    for k, (n, empty) in enumerate(zip(shape, unseen, strict=True)):
+    for k, (n, empty) in enumerate(zip(shape, unobserved, strict=True)):
         if len(empty):
             mode, shown = describe(k, empty[:N_NAMED].tolist())
             more = ", ..." if len(empty) > N_NAMED else ""
