@@ -75,7 +75,7 @@ def test_demo_depends_on_nothing_but_its_options(
     ("options", "words"),
     [
         (["--ratio", "1.5"], "--ratio must be"),
-        (["--ratio", "0.00001"], "without any entry"),
+        (["--ratio", "0.00001"], "without any observed entry"),
         (["--seed", "-1"], "--seed"),
         (["--rank", "2,2"], "rank"),
         (["--rank", "0"], "rank"),
@@ -146,7 +146,7 @@ def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert main(["demo", "--rank", "3", "--out", "."]) == 0
     for line in README_COMMANDS:
         words = shlex.split(line, comments=True)[1:]
-        short = ["--rank", "3"] if words[0] == "complete" else ["--seconds", "1"]
+        short = ["--rank", "3"] if words[0] == "complete" else ["--time-limit", "1"]
         assert main([*words, *short]) == 0
     assert Path("report.html").is_file()
     for end in ("csv", "nc", "gif"):

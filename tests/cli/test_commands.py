@@ -276,7 +276,7 @@ def test_the_record_is_json_whose_keys_are_documented(capsys: Captured) -> None:
     assert 0 < record["error"] < record["baseline_error"]
     assert record["stopped"] is None
     text = PAGE.read_text("utf-8")
-    assert main(["inspect", "speeds.npy", "--json", "--seconds", "0"]) == 0
+    assert main(["inspect", "speeds.npy", "--json", "--time-limit", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["best_rank"] is None
     for key in {**record, **found}:
@@ -322,6 +322,19 @@ def test_a_verdict_of_unreliable_is_an_exit_code_if_asked_for() -> None:
     call = ["complete", "noise.npy", "--rank", "4", "--validation-fraction", "0.1", "--quiet", "-f"]
     assert main([*call, "-o", "a.npy"]) == 0
     assert main([*call, "-o", "a.npy", "--fail-if-unreliable"]) == 3
+
+
+@pytest.mark.usefixtures("speeds")
+@pytest.mark.parametrize("rank", ["auto", "2"])
+def test_iterations_of_all_fits_are_counted(rank: str, capsys: Captured) -> None:
+    assert run("-o", "a.npy", "--rank", rank, "--json", "-q") == 0
+    n_iter = json.loads(capsys.readouterr().out)["n_iter"]
+    counts: list[int] = []
+    given: Any = rank if rank == "auto" else int(rank)
+    tm.complete(
+        tm.load("speeds.npy"), given, callback=lambda state: counts.append(state.n_iter), rng=0
+    )
+    assert n_iter == counts[-1]
 
 
 @pytest.mark.usefixtures("speeds")
@@ -371,7 +384,7 @@ def test_warnings_are_short_lines(capsys: Captured) -> None:
         ("speeds.npy -o a.npy --time-limit 0", "expected a time above 0"),
         ("speeds.npy -o a.npy --memory-limit 4X", "expected an amount of memory"),
         ("speeds.npy -o a.npy --clip 1", "expected two bounds"),
-        ("speeds.npy -o a.npy --modes a,,b", "expected names with commas"),
+        ("speeds.npy -o a.npy --modes a,,b", "expected names separated by commas"),
         ("speeds.npy -o a.npy --threads 0", "--threads"),
         ("speeds.npy -o a.npy --seed -1", "--seed"),
         ("speeds.npy -o a.npy --nonsense", "--nonsense"),
@@ -424,11 +437,11 @@ def never(*_: Any, **__: Any) -> None:
 
 def test_what_has_no_holes_is_not_filled(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("whole.npy", np.arange(60.0).reshape(3, 4, 5))
-    assert main(["inspect", "whole.npy", "--seconds", "0"]) == 0
+    assert main(["inspect", "whole.npy", "--time-limit", "0"]) == 0
     out = capsys.readouterr().out
-    assert "nothing is missing" in out
+    assert "no entry is missing" in out
     assert "tensormend complete" not in out
-    assert main(["inspect", "whole.npy", "--seconds", "0", "--json"]) == 0
+    assert main(["inspect", "whole.npy", "--time-limit", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["command"] is None
     call = ["complete", "whole.npy", "--rank", "1", "-q"]
     assert main([*call, "-o", "a.npy", "--replace-observed"]) == 0
@@ -761,7 +774,7 @@ def test_no_color_is_respected(
 
 def test_inspect_suggests_a_command_that_works_for_odd_names(capsys: Captured) -> None:
     np.save("-x y.npy", np.where(np.eye(4) > 0, np.nan, 1.0))
-    assert main(["inspect", "--seconds", "0", "--json", "--", "-x y.npy"]) == 0
+    assert main(["inspect", "--time-limit", "0", "--json", "--", "-x y.npy"]) == 0
     words = shlex.split(json.loads(capsys.readouterr().out)["command"])
     assert main([*words[1:], "--rank", "1", "-q"]) == 0
 
@@ -782,7 +795,7 @@ def test_inspect_says_what_is_there(capsys: Captured) -> None:
     ):
         assert words in out
     assert "--rank 2 --validation-fraction 0.1" in " ".join(out.split())
-    assert main(["inspect", "speeds.npy", "--na-value", "0", "--json", "--seconds", "0"]) == 0
+    assert main(["inspect", "speeds.npy", "--na-value", "0", "--json", "--time-limit", "0"]) == 0
     command = json.loads(capsys.readouterr().out)["command"]
     assert command == "tensormend complete speeds.npy --na-value 0.0 -o filled.npy"
 
@@ -791,7 +804,7 @@ def test_inspect_names_slices_without_data(capsys: Captured) -> None:
     data = np.random.default_rng(0).random((6, 7, 8))
     data[:, 2] = np.nan
     tm.save("a.npz", tm.TensorData(data, dims=("city", "year", "month")))
-    assert main(["inspect", "a.npz", "--seconds", "0"]) == 0
+    assert main(["inspect", "a.npz", "--time-limit", "0"]) == 0
     out = capsys.readouterr().out
     assert "year: 7 slices" in out
     assert "no observed entry at 2 (1 of 7 slices)" in out
@@ -802,7 +815,7 @@ def test_inspect_counts_one_as_one(capsys: Captured) -> None:
     data[0, 0, :] = np.nan
     data[0, 2, 1] = np.nan
     np.save("a.npy", data)
-    assert main(["inspect", "a.npy", "--seconds", "0"]) == 0
+    assert main(["inspect", "a.npy", "--time-limit", "0"]) == 0
     out = capsys.readouterr().out
     assert "mode 0      1 slice, " in out
     assert "1 fibre without observed entries" in out

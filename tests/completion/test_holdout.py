@@ -31,7 +31,7 @@ def test_missing_fibres_are_found_among_random_holes(mode: int) -> None:
     pattern = find_pattern(entries(known), shape)
     assert pattern.mode == mode
     lost = ~known.any(axis=mode, keepdims=True) & ~known
-    assert pattern.share == pytest.approx(lost.sum() / (~known).sum())
+    assert pattern.fraction == pytest.approx(lost.sum() / (~known).sum())
 
 
 def test_full_data_and_a_single_hole() -> None:
@@ -92,7 +92,7 @@ def test_weights_follow_the_holes() -> None:
     sizes = np.bincount(np.unique(fold.clusters, return_inverse=True)[1])
     in_fibre = sizes[np.unique(fold.clusters, return_inverse=True)[1]] > 1
     assert 0 < in_fibre.sum() < len(fold.held)
-    assert fold.weights[in_fibre].sum() == pytest.approx(pattern.share)
+    assert fold.weights[in_fibre].sum() == pytest.approx(pattern.fraction)
 
 
 def test_large_data_hold_out_no_more_than_enough() -> None:

@@ -22,7 +22,7 @@ def observe(rank: int, ratio: float, noise: float = 0.0) -> np.ndarray:
 
 @pytest.mark.parametrize(("rank", "noise"), [(1, 0.0), (3, 0.0), (3, 0.1)])
 def test_the_rank_of_low_rank_data_is_found(rank: int, noise: float) -> None:
-    found = tm.inspect(observe(rank, 0.4, noise), seconds=20)
+    found = tm.inspect(observe(rank, 0.4, noise), time_limit=20)
     assert found.best_rank is not None
     assert found.best_rank.rank == (rank,) * 3
     assert found.best_rank.error < 1.5 * noise + 1e-5
@@ -30,7 +30,7 @@ def test_the_rank_of_low_rank_data_is_found(rank: int, noise: float) -> None:
 
 def test_ranks_have_two_entries_per_unknown() -> None:
     data = observe(2, 0.3)
-    found = tm.inspect(data, seconds=0)
+    found = tm.inspect(data, time_limit=0)
     assert found.best_rank is None
     assert found.n_observed == np.sum(~np.isnan(data))
     for trial in found.ranks:
@@ -56,7 +56,7 @@ def test_values_modes_and_holes_are_described() -> None:
     labels = np.array([f"city {k}" for k in range(20)])
     names = ("place", "day", "hour")
     loaded = tm.TensorData(data, dims=names, coords=(labels, None, None))
-    found = tm.inspect(loaded, seconds=0)
+    found = tm.inspect(loaded, time_limit=0)
     place, day, _ = found.modes
     assert (place.name, place.size, place.n_unseen, place.unseen) == ("place", 20, 1, "city 7")
     assert (day.n_unseen, day.unseen) == (0, "")
@@ -73,28 +73,28 @@ def test_values_modes_and_holes_are_described() -> None:
 
 def test_whole_fibres_are_noticed() -> None:
     places = tm.simulate.sample_fibres(SHAPE, 0.6, mode=1, rng=0)
-    found = tm.inspect(np.ones(len(places)), indices=places, shape=SHAPE, seconds=0)
+    found = tm.inspect(np.ones(len(places)), indices=places, shape=SHAPE, time_limit=0)
     assert found.pattern.mode == 1
 
 
 def test_folds_are_counted() -> None:
-    assert tm.inspect(np.where(np.eye(6) > 0, np.nan, 1.0), seconds=0).n_folds == 5
-    assert tm.inspect(observe(2, 0.9), seconds=0).n_folds < 5
+    assert tm.inspect(np.where(np.eye(6) > 0, np.nan, 1.0), time_limit=0).n_folds == 5
+    assert tm.inspect(observe(2, 0.9), time_limit=0).n_folds < 5
 
 
 def test_ranks_fit_uneven_shapes() -> None:
     data = np.random.default_rng(0).standard_normal((2, 30, 40))
-    found = tm.inspect(data, seconds=0)
+    found = tm.inspect(data, time_limit=0)
     assert all(trial.rank[0] <= 2 for trial in found.ranks)
     assert found.largest_rank is not None
     assert max(found.largest_rank) > 2
 
 
 def test_time_is_kept() -> None:
-    found = tm.inspect(observe(3, 0.5, 0.1), seconds=0.01)
+    found = tm.inspect(observe(3, 0.5, 0.1), time_limit=0.01)
     assert sum(not np.isnan(trial.error) for trial in found.ranks) <= 2
 
 
 def test_negative_time_is_refused() -> None:
-    with pytest.raises(InputError, match="seconds must be 0 or more"):
-        tm.inspect(observe(1, 0.5), seconds=-1)
+    with pytest.raises(InputError, match="time_limit must be 0 or more"):
+        tm.inspect(observe(1, 0.5), time_limit=-1)

@@ -27,7 +27,7 @@ EXAMPLES = (
 )
 SOURCE = "Indian Pines (rows x columns x bands)"
 FRACTION = 0.1  # of the observed entries, held out to assess the result
-DEAD = 0.1  # fraction of the image columns missing in each band
+MISSING_COLUMNS = 0.1  # fraction of the image columns that are missing in each band
 CODE = """\
 import tensormend as tm
 
@@ -82,7 +82,7 @@ def demo(
         bands=pines.bands,
     )
     tm.write_report(page, result, source="Indian Pines", code=CODE, overwrite=True)
-    show(describe(result, SOURCE, {"picture": picture, "report": page}, result.n_iter, None))
+    show(describe(result, SOURCE, {"picture": picture, "report": page}))
     show(_write_files(folder, data))
     put(_compare(pines.cube, observed, recovered))
 
@@ -93,7 +93,7 @@ def _write_files(folder: Path, data: TensorData) -> Iterator[tuple[str, str]]:
 
     import tensormend as tm
 
-    low, high = (end(data.values, axis=(0, 1)) for end in (np.min, np.max))  # of every band
+    low, high = (bound(data.values, axis=(0, 1)) for bound in (np.min, np.max))  # per band
     grey = np.rint(255 * (data.values - low) / (high - low)).astype(np.uint8)
     frames = tm.TensorData(
         np.moveaxis(grey, 2, 0),
@@ -115,17 +115,19 @@ def _choose_observed(shape: tuple[int, ...], ratio: float, seed: int) -> Array:
     import numpy as np
 
     if not 0 < ratio <= 1:
-        raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}")
+        raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}; for example 0.2")
     rng = np.random.default_rng(seed)
     observed = rng.random(shape) < ratio
-    observed &= rng.random(shape[1:]) >= DEAD
+    observed &= rng.random(shape[1:]) >= MISSING_COLUMNS
     if not observed.any(axis=(0, 1)).all():
-        raise InputError(f"--ratio {ratio} leaves a band without any entry; use a larger one")
+        raise InputError(
+            f"--ratio {ratio} leaves a band without any observed entry; use a larger one"
+        )
     return observed
 
 
 def _compare(cube: Array, observed: Array, recovered: Array) -> str:
-    """Return a table of the relative errors of the band means and of the recovered image."""
+    """Return a table of the relative errors of band means and of the recovered image."""
     import numpy as np
 
     means = np.mean(cube, axis=(0, 1), where=observed)

@@ -13,6 +13,7 @@ import typer
 
 from tensormend.cli import options as o
 from tensormend.cli.outputs import check_source
+from tensormend.cli.parse import parse_seconds_or_zero
 from tensormend.cli.settings import given, short_warnings
 from tensormend.cli.words import count, say, show, show_json
 from tensormend.core.text import format_bytes, format_seconds, format_shape
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "inspect"]
 
-FRACTION = 0.1  # of the entries, held out so that the fit can be assessed
-UNSURE = (0.5, 3)  # range of measured run times, in units of the estimate
+FRACTION = 0.1  # of the observed entries, to be held out by the suggested command
+TIME_FACTORS = (0.5, 3)  # range of measured run times, relative to the estimate
 
 EXAMPLES = (
     "tensormend simulate speeds.npy --shape 30,30,30 --rank 3 --noise 0.05",
     "tensormend inspect speeds.npy",
-    "tensormend inspect speeds.npy --na-value 0 --seconds 0 --json",
+    "tensormend inspect speeds.npy --na-value 0 --time-limit 0 --json",
 )
 
 
@@ -38,9 +39,14 @@ def inspect(
     modes: o.Modes = None,
     na_value: o.NaValue = None,
     observed: o.Observed = None,
-    seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time for trial fits of ranks; 0 for none.")
-    ] = 3.0,
+    time_limit: Annotated[
+        Any,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_seconds_or_zero,
+            help="Time limit of the trial fits, in seconds or as 1m; 0 for no trial fits.",
+        ),
+    ] = "3",
     memory_limit: o.MemoryLimit = None,
     threads: o.Threads = None,
     seed: o.Seed = 0,
@@ -57,9 +63,9 @@ def inspect(
         import tensormend as tm
 
         data = tm.load(source, **where, **given(memory_limit=memory_limit))
-        found = tm.inspect(data, seconds=seconds, threads=threads, rng=seed)
-    is_whole = found.n_observed == math.prod(found.shape)
-    command = None if is_whole else _suggest(source, where)
+        found = tm.inspect(data, time_limit=time_limit, threads=threads, rng=seed)
+    is_complete = found.n_observed == math.prod(found.shape)
+    command = None if is_complete else _suggest(source, where)
     if json:
         show_json(_make_record(found, source, command))
     else:
@@ -102,8 +108,11 @@ def _describe(
             yield "", f"no observed entry at {mode.unseen} ({mode.n_unseen} of {slices})"
     yield from _describe_ranks(found)
     if command is None:
-        yield "complete", "nothing is missing; if some values mark missing entries, name them with"
-        yield "", "--na-value or --observed"
+        yield (
+            "complete",
+            "no entry is missing; if some values mark missing entries, name them with --na-value "
+            "or --observed",
+        )
         return
     yield "cost", f"about {format_bytes(found.cost.bytes)} of memory; {_describe_time(found)}"
     yield "complete", command
@@ -113,8 +122,8 @@ def _describe(
 
 
 def _describe_time(found: Inspection) -> str:
-    """Describe the range of the run time, from the estimate for each fold."""
-    least, most = (factor * found.n_folds * found.cost.seconds for factor in UNSURE)
+    """Describe the range of the run time; the cost is that of one fold."""
+    least, most = (factor * found.n_folds * found.cost.seconds for factor in TIME_FACTORS)
     if most < 1:
         return "roughly under a second"
     first = "under a second" if least < 1 else format_seconds(least)
@@ -128,13 +137,13 @@ def _describe_pattern(found: Inspection) -> str:
     if pattern.mode is None:
         return "single entries, no pattern found"
     name = found.modes[pattern.mode].name
-    return f"whole fibres along {name}, with {pattern.share:.0%} of the missing entries"
+    return f"whole fibres along {name}, with {pattern.fraction:.0%} of the missing entries"
 
 
 def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
-    """Describe which ranks could be recovered, and the trial fits that suggest one."""
+    """Describe the ranks with enough observed entries, and the trial fits that suggest one."""
     if not found.ranks:
-        yield "recoverable", "no rank: fewer than two entries per degree of freedom even at rank 1"
+        yield "recoverable", "no rank; even rank 1 has fewer than two entries per degree of freedom"
         return
     largest = found.ranks[-1]
     yield (
@@ -146,7 +155,7 @@ def _describe_ranks(found: Inspection) -> Iterator[tuple[str, str]]:
     )
     tried = [trial for trial in found.ranks if not math.isnan(trial.error)]
     if found.best_rank is None or not tried:
-        yield "rank", "no trial fits; rank auto selects the model"
+        yield "rank", "no trial fits were made; --rank auto selects a model"
         return
     best = found.best_rank
     yield (
@@ -175,8 +184,8 @@ def _make_record(found: Inspection, source: Path, command: str | None) -> dict[s
         "ranks": [asdict(trial) for trial in found.ranks],
         "largest_rank": found.largest_rank,
         "best_rank": None if best is None else best.rank,
-        "memory": cost.bytes,
-        "seconds": cost.seconds,
+        "estimated_memory": cost.bytes,
+        "estimated_seconds": found.n_folds * cost.seconds,
         "n_folds": found.n_folds,
         "command": command,
     }

@@ -1,4 +1,4 @@
-"""Parsers of option values: ranks, lists, times, amounts of memory, bounds."""
+"""Parsers of option values: ranks, lists, times, amounts of memory and bounds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "parse_names",
     "parse_rank",
     "parse_seconds",
+    "parse_seconds_or_zero",
     "parse_sizes",
 ]
 
@@ -26,7 +27,7 @@ BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
-    """Read auto, one number, or one for each mode.
+    """Read ``auto``, one number, or one number per mode.
 
     Examples
     --------
@@ -40,7 +41,7 @@ def parse_rank(text: str) -> Literal["auto"] | int | tuple[int, ...]:
 
 
 def parse_sizes(text: str, what: str = "one number per mode, such as 30,40,50") -> tuple[int, ...]:
-    """Read numbers with commas between them.
+    """Read integers separated by commas.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def parse_sizes(text: str, what: str = "one number per mode, such as 30,40,50") 
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Read names with commas between them.
+    """Read names separated by commas.
 
     Examples
     --------
@@ -63,7 +64,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     """
     names = tuple(part.strip() for part in text.split(","))
     if not all(names):
-        raise typer.BadParameter(f"expected names with commas between them, got {text!r}")
+        raise typer.BadParameter(f"expected names separated by commas, got {text!r}")
     return names
 
 
@@ -79,7 +80,7 @@ def parse_center(text: str) -> str | tuple[str, ...]:
 
 
 def parse_seconds(text: str) -> float:
-    """Read a time: a number of seconds, or one with s, m, h or d.
+    """Read a time above 0: a number of seconds, or one with the unit s, m, h or d.
 
     Examples
     --------
@@ -92,8 +93,19 @@ def parse_seconds(text: str) -> float:
     return amount
 
 
+def parse_seconds_or_zero(text: str) -> float:
+    """Read a time that may be 0.
+
+    Examples
+    --------
+    >>> parse_seconds_or_zero("0"), parse_seconds_or_zero("1m")
+    (0.0, 60.0)
+    """
+    return 0.0 if re.fullmatch(r"0+(\.0*)?", text.strip()) else parse_seconds(text)
+
+
 def parse_bytes(text: str) -> float:
-    """Read an amount of memory: bytes, or a number with K, M, G or T (powers of 1024).
+    """Read an amount of memory: bytes, or a number with the unit K, M, G or T (powers of 1024).
 
     Examples
     --------
@@ -107,7 +119,7 @@ def parse_bytes(text: str) -> float:
 
 
 def _measure(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a positive number with a unit, or None for any other text."""
+    """Return a positive number times its unit, ``None`` for any other text."""
     found = re.fullmatch(r"([0-9.]+) *([a-zA-Z]*)", text.strip())
     if found is None or found[2] not in units:
         return None
@@ -119,7 +131,7 @@ def _measure(text: str, units: Mapping[str, float]) -> float | None:
 
 
 def parse_bounds(text: str) -> tuple[float | None, float | None]:
-    """Read a lower and an upper bound, either of which may be left out.
+    """Read a lower and an upper bound, separated by a comma; one may be left out.
 
     Examples
     --------
@@ -130,6 +142,7 @@ def parse_bounds(text: str) -> tuple[float | None, float | None]:
         low, high = (float(part) if part.strip() else None for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(
-            f"expected two bounds such as 0,1 or one as in 0, (nothing above), got {text!r}"
+            f"expected two bounds such as 0,1, or one such as 0, (lower) or ,1 (upper), got "
+            f"{text!r}"
         ) from None
     return low, high

@@ -1,4 +1,4 @@
-"""A run of ``complete``: read, complete, write, and its outcome."""
+"""A run of ``tensormend complete``: read a file, complete it, write the outputs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Run:
     ----------
     source : Path
         The file with missing entries.
-    where : dict
+    load_options : dict
         Options of `load`.
     rank : "auto", int or tuple of int
-        The rank.
+        Rank of the model.
     settings : dict
-        Keywords of `complete`; ``center`` and ``standardize`` as they were typed.
+        Keyword arguments of `complete`, with the modes of ``center`` and ``standardize`` as typed.
     outputs : Outputs
         The files to write.
     checkpoint : Path or None
@@ -46,7 +46,7 @@ class Run:
     """
 
     source: Path
-    where: dict[str, Any]
+    load_options: dict[str, Any]
     rank: Any
     settings: dict[str, Any]
     outputs: Outputs
@@ -54,9 +54,9 @@ class Run:
     checkpoint_interval: float | None = None
 
     def execute(self, *, resume: bool, quiet: bool) -> Outcome:
-        """Check the request, read the file, complete it, write the outputs."""
+        """Check the options, read the file, complete it, and write the outputs."""
         check_source(self.source)
-        self.outputs.check(self.source, self.where.get("observed"))
+        self.outputs.check(self.source, self.load_options.get("observed"))
         remark = check_checkpoint(self.checkpoint, resume=resume)
         limit, memory_limit = self.settings.get("time_limit"), self.settings.get("memory_limit")
         with (
@@ -69,17 +69,13 @@ class Run:
             if remark:
                 view.note(remark)
             view.begin(f"reading {self.source.name}")
-            data = tm.load(self.source, **self.where, **given(memory_limit=memory_limit))
+            data = tm.load(self.source, **self.load_options, **given(memory_limit=memory_limit))
             self.outputs.check_size(data, memory_limit)
             self.outputs.check_content(data, self.source)
             settings = self._resolve(data.dims)
-            code = write_code(self.source, self.where, self.rank, settings, self.outputs)
-
-            n_iter = 0
+            code = write_code(self.source, self.load_options, self.rank, settings, self.outputs)
 
             def watch(state: CompletionProgress) -> bool:
-                nonlocal n_iter
-                n_iter = state.n_iter
                 view.show(state)
                 return signals.caught is not None
 
@@ -94,12 +90,10 @@ class Run:
                 )
                 view.begin("assessing and writing")
                 self.outputs.write(result, limit=memory_limit, source=self.source.name, code=code)
-        return Outcome(
-            self, result, max(n_iter, result.n_iter), signals.caught, tuple(warnings), code
-        )
+        return Outcome(self, result, signals.caught, tuple(warnings), code)
 
     def _make_checkpoint(self) -> Path | Checkpoint | None:
-        """Return the checkpoint as the library takes it."""
+        """Return the checkpoint in the form that `complete` takes."""
         if self.checkpoint is None or self.checkpoint_interval is None:
             return self.checkpoint
         from tensormend import Checkpoint
@@ -107,7 +101,7 @@ class Run:
         return Checkpoint(self.checkpoint, every=1, seconds=self.checkpoint_interval)
 
     def _resolve(self, dims: tuple[str, ...]) -> dict[str, Any]:
-        """Return the settings as the library takes them, modes by number."""
+        """Return the settings in the form that `complete` takes, with modes as numbers."""
         settings = dict(self.settings)
         if "standardize" in settings:
             settings["standardize"] = find_mode(settings["standardize"], dims)
@@ -121,17 +115,30 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run; ``n_iter`` counts the iterations of all its fits."""
+    """The outcome of a run.
+
+    Attributes
+    ----------
+    run : Run
+        The run.
+    result : Completion
+        Its result.
+    caught : signal.Signals or None
+        The signal that stopped it.
+    warnings : tuple of str
+        The warnings that were shown.
+    code : str
+        Python code equivalent to the command.
+    """
 
     run: Run
     result: Completion
-    n_iter: int
     caught: signal.Signals | None
     warnings: tuple[str, ...]
     code: str
 
     def report(self, *, json: bool, quiet: bool) -> None:
-        """Print a summary or a record, and how to continue a run that was interrupted."""
+        """Print the summary or the JSON record, and how to continue an interrupted run."""
         run, paths = self.run, self.run.outputs.paths
         stopped = None if self.caught is None else self.caught.name
         if json:
@@ -140,7 +147,6 @@ class Outcome:
                     self.result,
                     run.source,
                     paths,
-                    n_iter=self.n_iter,
                     stopped=stopped,
                     checkpoint=run.checkpoint,
                     warnings=self.warnings,
@@ -148,7 +154,7 @@ class Outcome:
                 )
             )
         elif not quiet:
-            show(describe(self.result, run.source, paths, self.n_iter, stopped))
+            show(describe(self.result, run.source, paths, stopped))
         if self.caught is not None and not quiet:
             how = "a run with --checkpoint FOLDER can be continued"
             if run.checkpoint is not None:
@@ -157,7 +163,7 @@ class Outcome:
             say(f"interrupted by {name}; the best result so far is written; {how}")
 
     def exit_code(self, *, fail_if_unreliable: bool) -> int:
-        """Return the exit code."""
+        """Return the exit code of the command."""
         if self.caught is not None:
             return INTERRUPTED + self.caught
         is_unreliable = self.result.trust.verdict.name == "UNRELIABLE"

@@ -1,4 +1,4 @@
-"""The summary of a run: labelled rows, or a record for JSON."""
+"""The summary of a run, as labelled rows or as a record for JSON."""
 
 from __future__ import annotations
 
@@ -20,10 +20,26 @@ def describe(
     result: Completion,
     source: Path | str,
     written: Mapping[str, Path],
-    n_iter: int,
-    stopped: str | None,
+    stopped: str | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield labelled rows: verdict, error, model, time and files."""
+    """Yield the rows of the summary: verdict, error, model, run time and files.
+
+    Parameters
+    ----------
+    result : Completion
+        The result.
+    source : Path or str
+        The file that was read.
+    written : mapping of str to Path
+        Files that were written, by kind.
+    stopped : str, default=None
+        Name of the signal that stopped the run.
+
+    Yields
+    ------
+    tuple of (str, str)
+        Label and text of a row.
+    """
     observed, trust = result.observations, result.trust
     shape, fraction = format_shape(observed.shape), len(observed.values) / math.prod(observed.shape)
     yield "data", f"{source}, {shape}, {100 * fraction:.3g}% of the entries observed"
@@ -37,33 +53,33 @@ def describe(
     if not result.preprocessing.is_identity:
         yield "preprocess", result.preprocessing.describe()
     ended = f"Interrupted by {stopped}." if stopped else _describe_end(result)
-    yield "run", f"{count(n_iter, 'iteration')}, {format_seconds(result.seconds)}. {ended}"
+    yield "run", f"{count(result.n_iter, 'iteration')}, {format_seconds(result.seconds)}. {ended}"
     for kind, path in written.items():
         yield "written", f"{path} ({kind})"
 
 
 def _describe_model(result: Completion) -> str:
-    """Describe the model: the best trial of a search, or the rank and method given."""
+    """Describe the best trial of a search, or the given rank and the method."""
     if result.trials:
         return str(result.best_trial)
     return f"rank {format_shape(result.fit.x.rank)}, method {result.fit.method}"
 
 
 def _describe_end(result: Completion) -> str:
-    """Describe the end of the search and of the final fit, or of the fit."""
+    """Describe how the run ended."""
     if result.trials and result.success:
         return "Search and final fit completed."
     return result.message
 
 
 def _describe_error(trust: Trust) -> Iterator[tuple[str, str]]:
-    size = f"{trust.rmse:.4g} ± {trust.standard_error:.2g}"
-    part = f"{100 * trust.relative_error:.3g}% of the RMS of the values"
+    rmse = f"{trust.rmse:.4g} ± {trust.standard_error:.2g}"
+    relative = f"{100 * trust.relative_error:.3g}% of the RMS of the values"
     if trust.in_sample:
-        yield "error", f"{size} on entries used in the fit ({part}); larger on missing entries"
+        yield "error", f"{rmse} on entries used in the fit ({relative}); larger on missing entries"
         yield "", "use --validation-fraction 0.1 to measure it on held-out entries"
     else:
-        yield "error", f"{size} (RMSE), {part}, on {trust.n_held} held-out entries"
+        yield "error", f"{rmse} (RMSE), {relative}, on {trust.n_held} held-out entries"
     yield "baseline", f"{trust.baseline_rmse:.4g} is the error of {trust.baseline}"
 
 
@@ -72,13 +88,35 @@ def make_record(
     source: Path,
     written: Mapping[str, Path],
     *,
-    n_iter: int,
     stopped: str | None,
     checkpoint: Path | None,
     warnings: Sequence[str],
     code: str,
 ) -> dict[str, Any]:
-    """Return the summary, and more, as values by name."""
+    """Return the record of ``--json``: the summary and further facts, by key.
+
+    Parameters
+    ----------
+    result : Completion
+        The result.
+    source : Path
+        The file that was read.
+    written : mapping of str to Path
+        Files that were written, by kind.
+    stopped : str or None
+        Name of the signal that stopped the run.
+    checkpoint : Path or None
+        Folder of the checkpoint.
+    warnings : sequence of str
+        Warnings that were shown.
+    code : str
+        Python code equivalent to the command.
+
+    Returns
+    -------
+    dict
+        Values by key; ``docs/command-line.md`` describes the keys.
+    """
     observed, trust = result.observations, result.trust
     return {
         "input": str(source),
@@ -102,7 +140,7 @@ def make_record(
         "status": result.status.name,
         "message": result.message,
         "notes": result.notes,
-        "n_iter": n_iter,
+        "n_iter": result.n_iter,
         "seconds": result.seconds,
         "stopped": stopped,
         "checkpoint": None if checkpoint is None else str(checkpoint),

@@ -139,7 +139,7 @@ class Inspection:
 def inspect(
     data: Any,
     *,
-    seconds: float = 3.0,
+    time_limit: float = 3.0,
     threads: int | None = None,
     rng: int | np.random.Generator | None = 0,
     **where: Any,
@@ -150,10 +150,10 @@ def inspect(
     ----------
     data : array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
         Data, as for `complete`.
-    seconds : float, default=3.0
-        Time for trials of ranks; 0 for none. Increasing ranks are fitted to nine tenths of the
-        observed entries, and the error on the others is recorded, until larger ranks do not reduce
-        it. No ranks are tried for more than two million entries.
+    time_limit : float, default=3.0
+        Time limit of the trial fits in seconds; 0 for no trial fits. Increasing ranks are fitted
+        to nine tenths of the observed entries, and the error on the others is recorded, until
+        larger ranks do not reduce it. No ranks are tried for more than two million entries.
     threads : int, default=None
         Threads of the kernels; all cores by default.
     rng : int or Generator, default=0
@@ -169,7 +169,7 @@ def inspect(
     Raises
     ------
     InputError
-        If ``seconds`` is negative, or the data cannot be read.
+        If ``time_limit`` is negative, or the data cannot be read.
 
     Examples
     --------
@@ -180,13 +180,16 @@ def inspect(
     >>> found.best_rank.rank, found.largest_rank
     ((2, 2, 2), (8, 8, 8))
     """
-    if not seconds >= 0:
-        raise InputError(f"seconds must be 0 or more, got {seconds}")
+    if not time_limit >= 0:
+        raise InputError(
+            f"time_limit must be 0 or more, got {time_limit}; 0 makes no trial fits",
+            parameter="time_limit",
+        )
     known = as_observations(data, **where)
     coverage = measure_coverage(known.indices, known.shape)
     clock = time.perf_counter()
     ranks = list(_carried(known))
-    tried = _try_ranks(known, ranks, clock + seconds, threads, rng) if seconds else []
+    tried = _try_ranks(known, ranks, clock + time_limit, threads, rng) if time_limit else []
     pattern = find_pattern(known.indices, known.shape)
     folds = draw_folds(known.indices, known.shape, np.random.default_rng(0), pattern=pattern)
     return Inspection(

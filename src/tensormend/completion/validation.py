@@ -24,13 +24,13 @@ MAX_FOLDS = 5
 
 @dataclass(frozen=True)
 class Pattern:
-    """How entries are missing: ``share`` of the holes lie in fibres along ``mode`` without data.
+    """How entries are missing: a ``fraction`` of them in fibres along ``mode`` without any data.
 
     ``mode`` is ``None`` where entries are missing one by one, as far as one can see.
     """
 
     mode: int | None
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def find_pattern(indices: Array, shape: Sequence[int]) -> Pattern:
     >>> known = np.ones((6, 7, 8), dtype=bool)
     >>> known[2, :, 3] = known[4, :, 1] = False
     >>> find_pattern(np.argwhere(known), known.shape)
-    Pattern(mode=1, share=1.0)
+    Pattern(mode=1, fraction=1.0)
     """
     seen = [int(np.count_nonzero(np.bincount(indices[:, k]))) for k in range(len(shape))]
     total = math.prod(seen)
@@ -143,7 +143,7 @@ def draw_folds(
     pattern = find_pattern(indices, shape) if pattern is None else pattern
     size = len(indices)
     count = max(1, min(round(share * size), LARGEST))
-    in_fibres = 0 if pattern.mode is None else round(count * pattern.share)
+    in_fibres = 0 if pattern.mode is None else round(count * pattern.fraction)
     singles, groups = rng.permutation(size), None
     if pattern.mode is not None:
         numbers = _fibre_numbers(indices, shape, pattern.mode)
@@ -162,7 +162,7 @@ def draw_folds(
         chosen[singles[number * (count - in_fibres) :][: count - in_fibres]] = True
         _spare_slices(indices, shape, chosen)
         if chosen.any():
-            folds.append(_make_fold(chosen, whole, groups, pattern.share))
+            folds.append(_make_fold(chosen, whole, groups, pattern.fraction))
     if not folds and pattern.mode is not None:  # every fibre has a slice's last entries
         single = Pattern(None, 0.0)
         return draw_folds(indices, shape, rng, share=share, pattern=single, n_folds=n_folds)
