@@ -485,7 +485,9 @@ def test_single_mode_retraction_in_blocks(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
-def test_the_corrected_initialization_in_blocks(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+def test_the_corrected_initialization_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
     """Equal to the whole product, and the same bits for every number of threads."""
     shape = (50, 60, 40)
     truth = tm.simulate.random_tucker(shape, 3, rng=0, dtype=dtype)
