@@ -182,7 +182,7 @@ def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured
     assert np.linalg.norm((filled - truth)[~known]) < 0.15 * np.linalg.norm(truth[~known])
     for word in ("verdict     Reliable", "error ", "baseline ", "model ", "filled.npz (data)"):
         assert word in streams.out
-    assert re.search(r"preprocess  The grand mean -?0\.\d+ taken out\.\n", streams.out)
+    assert re.search(r"preprocess  The grand mean -?0\.\d+ subtracted\.\n", streams.out)
     ran = re.search(r"run         (\d+) iterations, .* s\. Search and final fit", streams.out)
     assert ran is not None
     assert int(ran[1]) > 100  # those of the search too
@@ -700,7 +700,7 @@ def test_on_a_terminal_there_is_a_bar() -> None:
     assert done.returncode == 0
     assert "\u2501" in text  # the bar
     plain = _without_codes(text)
-    assert re.search("(search|balance|rank|fit) +\u2501.* iteration ", plain)
+    assert re.search("(search|weights|rank|fit) +\u2501.* iteration ", plain)
     lines = re.split(r"[\r\n]+", plain)
     assert max(map(len, lines)) <= 77  # beyond, the ^C of the terminal would move on to a new line
     assert "\x1b" not in done.stdout
@@ -713,7 +713,7 @@ def _without_codes(text: str) -> str:
 
 @pytest.mark.parametrize("room", [200, 54, 36, 5])
 def test_numbers_beside_the_bar_fit(room: int) -> None:
-    moment = tm.CompletionProgress("balance", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
+    moment = tm.CompletionProgress("weights", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
     line = _fit(moment, None, room)
     assert len(line) <= room
     assert ("iteration 12345" in line) == (room > 5)

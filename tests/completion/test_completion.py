@@ -520,7 +520,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     arrays = load_arrays(tmp_path / "model.npz", "completion")
     del arrays["assessment.held"]
     save_arrays(tmp_path / "model.npz", "completion", arrays)
-    with pytest.raises(InputError, match="something in it is missing or wrong"):
+    with pytest.raises(InputError, match="an array in it is missing or wrong"):
         Completion.load(tmp_path / "model.npz")
 
 

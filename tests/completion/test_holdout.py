@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""Patterns of missing entries, and the folds that imitate them."""
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -12,33 +12,29 @@ from tensormend.completion.validation import Pattern, draw_folds, find_pattern
 pytestmark = pytest.mark.numerical
 
 
-def entries(known: Any) -> Any:
-    return np.argwhere(known)
-
-
-def test_random_holes_have_no_pattern() -> None:
-    for share in (0.1, 0.5, 0.9):
-        known = np.random.default_rng(0).random((20, 10, 12)) > share
-        assert find_pattern(entries(known), known.shape) == Pattern(None, 0.0)
+def test_entries_missing_at_random_have_no_pattern() -> None:
+    for fraction in (0.1, 0.5, 0.9):
+        observed = np.random.default_rng(0).random((20, 10, 12)) > fraction
+        assert find_pattern(np.argwhere(observed), observed.shape) == Pattern(None, 0.0)
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
-def test_missing_fibres_are_found_among_random_holes(mode: int) -> None:
+def test_missing_fibres_are_found_among_single_missing_entries(mode: int) -> None:
     shape = (20, 18, 19)
     rng = np.random.default_rng(mode)
     single = tuple(1 if k == mode else n for k, n in enumerate(shape))
-    known = (rng.random(single) > 0.3) & (rng.random(shape) > 0.2)
-    pattern = find_pattern(entries(known), shape)
+    observed = (rng.random(single) > 0.3) & (rng.random(shape) > 0.2)
+    pattern = find_pattern(np.argwhere(observed), shape)
     assert pattern.mode == mode
-    lost = ~known.any(axis=mode, keepdims=True) & ~known
-    assert pattern.fraction == pytest.approx(lost.sum() / (~known).sum())
+    lost = ~observed.any(axis=mode, keepdims=True) & ~observed
+    assert pattern.fraction == pytest.approx(lost.sum() / (~observed).sum())
 
 
-def test_full_data_and_a_single_hole() -> None:
-    known = np.ones((4, 5), dtype=bool)
-    assert find_pattern(entries(known), known.shape) == Pattern(None, 0.0)
-    known[2, 3] = False
-    assert find_pattern(entries(known), known.shape) == Pattern(None, 0.0)
+def test_full_data_and_a_single_missing_entry() -> None:
+    observed = np.ones((4, 5), dtype=bool)
+    assert find_pattern(np.argwhere(observed), observed.shape) == Pattern(None, 0.0)
+    observed[2, 3] = False
+    assert find_pattern(np.argwhere(observed), observed.shape) == Pattern(None, 0.0)
 
 
 def test_more_fibres_than_can_have_a_flag() -> None:
@@ -49,19 +45,19 @@ def test_more_fibres_than_can_have_a_flag() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.2, 0.95), fibres=st.booleans())
+@given(seed=st.integers(0, 2**32 - 1), fraction=st.floats(0.2, 0.95), fibres=st.booleans())
 def test_folds_are_disjoint_and_leave_every_slice_an_entry(
-    seed: int, share: float, fibres: bool
+    seed: int, fraction: float, fibres: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(2, 9, 3))
-    known = rng.random((1, *shape[1:]) if fibres else shape) < share
-    known = np.broadcast_to(known, shape).copy()
-    known[0, 0, 0] = True
-    indices = entries(known)
+    observed = rng.random((1, *shape[1:]) if fibres else shape) < fraction
+    observed = np.broadcast_to(observed, shape).copy()
+    observed[0, 0, 0] = True
+    indices = np.argwhere(observed)
     folds = draw_folds(indices, shape, rng)
-    seen = np.concatenate([fold.held for fold in folds]) if folds else np.zeros(0, dtype=int)
-    assert len(np.unique(seen)) == len(seen)
+    held = np.concatenate([fold.held for fold in folds]) if folds else np.zeros(0, dtype=int)
+    assert len(np.unique(held)) == len(held)
     for fold in folds:
         assert fold.weights.sum() == pytest.approx(1)
         kept = fold.kept(len(indices))
@@ -72,9 +68,9 @@ def test_folds_are_disjoint_and_leave_every_slice_an_entry(
 
 def test_fibres_are_held_out_whole_and_count_once() -> None:
     rng = np.random.default_rng(0)
-    known = np.broadcast_to(rng.random((1, 30, 20)) > 0.3, (40, 30, 20))
-    indices = entries(known)
-    folds = draw_folds(indices, known.shape, rng)
+    observed = np.broadcast_to(rng.random((1, 30, 20)) > 0.3, (40, 30, 20))
+    indices = np.argwhere(observed)
+    folds = draw_folds(indices, observed.shape, rng)
     assert len(folds) == 3  # 42 fibres in a tenth, and 100 wanted
     for fold in folds:
         columns = indices[fold.held][:, 1:]
@@ -83,12 +79,12 @@ def test_fibres_are_held_out_whole_and_count_once() -> None:
         assert len(np.unique(fold.clusters)) == len(counts)
 
 
-def test_weights_follow_the_holes() -> None:
+def test_weights_follow_the_missing_entries() -> None:
     rng = np.random.default_rng(0)
-    known = (rng.random((1, 40, 30)) > 0.2) & (rng.random((50, 40, 30)) > 0.2)
-    indices = entries(known)
-    pattern = find_pattern(indices, known.shape)
-    fold = draw_folds(indices, known.shape, rng, pattern=pattern)[0]
+    observed = (rng.random((1, 40, 30)) > 0.2) & (rng.random((50, 40, 30)) > 0.2)
+    indices = np.argwhere(observed)
+    pattern = find_pattern(indices, observed.shape)
+    fold = draw_folds(indices, observed.shape, rng, pattern=pattern)[0]
     sizes = np.bincount(np.unique(fold.clusters, return_inverse=True)[1])
     in_fibre = sizes[np.unique(fold.clusters, return_inverse=True)[1]] > 1
     assert 0 < in_fibre.sum() < len(fold.held)
@@ -102,6 +98,6 @@ def test_large_data_hold_out_no_more_than_enough() -> None:
 
 
 def test_small_data_have_several_folds() -> None:
-    known = np.random.default_rng(0).random((10, 10, 10)) < 0.5
-    folds = draw_folds(entries(known), known.shape, np.random.default_rng(1))
+    observed = np.random.default_rng(0).random((10, 10, 10)) < 0.5
+    folds = draw_folds(np.argwhere(observed), observed.shape, np.random.default_rng(1))
     assert len(folds) == 5

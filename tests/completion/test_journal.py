@@ -1,4 +1,4 @@
-"""A run that was cut short goes on to the same result: on one machine, bit for bit."""
+"""An interrupted run continues to the same result: on one machine, bit for bit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPE = (12, 13, 14)
 
 
 def decaying() -> Any:
-    """Return a tensor whose singular values decay, so that strengths and balances are tried."""
+    """Return a tensor whose singular values decay, so that strengths and weights are tried."""
     sizes = np.meshgrid(*(np.arange(1, n + 1) for n in SHAPE), indexing="ij")
     noise = np.random.default_rng(3).standard_normal(SHAPE)
     return 10 / np.sqrt(sum(size**2.0 for size in sizes)) + 0.01 * noise
@@ -35,30 +35,30 @@ def low_rank() -> Any:
 
 
 def saves(folder: Path, seconds: float) -> tm.Checkpoint:
-    """Return a checkpoint that is saved after any iteration, but for those within some seconds."""
+    """Return a checkpoint that is saved after an iteration, with so many seconds in between."""
     return tm.Checkpoint(folder, every=1, seconds=seconds)
 
 
-def with_holes(x: Any) -> Any:
+def with_missing(x: Any) -> Any:
     return np.where(np.random.default_rng(1).random(SHAPE) < 0.5, x, np.nan)
 
 
 def with_lost_fibres(x: Any) -> Any:
-    known = np.random.default_rng(1).random(SHAPE[:2]) < 0.6
-    return np.where(known[..., None], x, np.nan)
+    observed = np.random.default_rng(1).random(SHAPE[:2]) < 0.6
+    return np.where(observed[..., None], x, np.nan)
 
 
 RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "strengths": (with_holes(decaying()), {}),
-    "ranks": (with_holes(low_rank()), {}),
+    "strengths": (with_missing(decaying()), {}),
+    "ranks": (with_missing(low_rank()), {}),
     "fibres": (with_lost_fibres(decaying()), {}),
-    "given rank": (with_holes(low_rank()), {"rank": 2, "validation_fraction": 0.1}),
+    "given rank": (with_missing(low_rank()), {"rank": 2, "validation_fraction": 0.1}),
     "another method": (
-        with_holes(decaying()),
+        with_missing(decaying()),
         {"rank": (2, 2, 3), "method": "rcg", "center": "all"},
     ),
-    "random start": (
-        with_holes(decaying()).astype(np.complex64),
+    "random initial estimate": (
+        with_missing(decaying()).astype(np.complex64),
         {
             "rank": 2,
             "init": "random",
@@ -72,10 +72,10 @@ RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 def held_pair(number: int) -> tuple[Any, Any]:
     """Return more entries than a printed array shows, which differ in the middle."""
-    places = np.argwhere(np.isnan(with_holes(decaying())))
-    values = np.ones(len(places))
+    indices = np.argwhere(np.isnan(with_missing(decaying())))
+    values = np.ones(len(indices))
     values[len(values) // 2] += number
-    return places, values
+    return indices, values
 
 
 @pytest.fixture(autouse=True)
@@ -84,13 +84,13 @@ def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class KilledError(Exception):
-    """Stands for an end that nothing was done about."""
+    """Raised by a callback in place of a kill."""
 
 
 def die_at(count: int) -> Callable[[tm.CompletionProgress], None]:
-    def look(moment: tm.CompletionProgress) -> None:
+    def look(now: tm.CompletionProgress) -> None:
         nonlocal count
-        count -= moment.trial is None
+        count -= now.trial is None
         if count == 0:
             raise KilledError
 
@@ -109,27 +109,27 @@ def assert_same(one: tm.Completion, other: tm.Completion) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_killed_run_goes_on_to_the_same_result(name: str, tmp_path: Path) -> None:
+def test_a_killed_run_continues_to_the_same_result(name: str, tmp_path: Path) -> None:
     data, options = RUNS[name]
-    seen: list[tm.CompletionProgress] = []
-    whole = tm.complete(data, rng=0, callback=seen.append, **options)
-    n_iter = sum(moment.trial is None for moment in seen)
+    calls: list[tm.CompletionProgress] = []
+    whole = tm.complete(data, rng=0, callback=calls.append, **options)
+    n_iter = sum(now.trial is None for now in calls)
     deaths = np.unique(np.linspace(1, n_iter, 4).astype(int))
-    for number, moment in enumerate(deaths):
-        place = {"checkpoint": saves(tmp_path / str(number), 0.05), "rng": 0, **options}
+    for number, death in enumerate(deaths):
+        saved = {"checkpoint": saves(tmp_path / str(number), 0.05), "rng": 0, **options}
         with pytest.raises(KilledError):
-            tm.complete(data, callback=die_at(int(moment)), **place)
-        assert_same(tm.complete(data, resume=True, **place), whole)
+            tm.complete(data, callback=die_at(int(death)), **saved)
+        assert_same(tm.complete(data, resume=True, **saved), whole)
 
 
 def test_a_run_may_be_killed_again_and_again(tmp_path: Path) -> None:
     data, _ = RUNS["ranks"]
     whole = tm.complete(data, rng=0)
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
     n_deaths = 0
     while True:
         try:
-            result = tm.complete(data, callback=die_at(17), resume=True, **place)
+            result = tm.complete(data, callback=die_at(17), resume=True, **saved)
             break
         except KilledError:
             n_deaths += 1
@@ -138,27 +138,27 @@ def test_a_run_may_be_killed_again_and_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [4, 8, 60])
-def test_a_run_that_was_asked_to_stop_goes_on_as_well(after: int, tmp_path: Path) -> None:
+def test_a_run_that_a_callback_stopped_continues_as_well(after: int, tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     whole = tm.complete(data, rng=0)
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    stopped = tm.complete(data, callback=lambda moment: moment.n_iter >= after, **place)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    stopped = tm.complete(data, callback=lambda now: now.n_iter >= after, **saved)
     assert len(stopped.trials) < len(whole.trials)
-    assert_same(tm.complete(data, resume=True, **place), whole)
+    assert_same(tm.complete(data, resume=True, **saved), whole)
 
 
-def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
+def test_saved_steps_are_not_repeated(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    seen: list[tm.CompletionProgress] = []
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, callback=seen.append, **place)
+    calls: list[tm.CompletionProgress] = []
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=calls.append, **saved)
     again: list[tm.CompletionProgress] = []
-    tm.complete(data, callback=again.append, resume=True, **place)
-    assert any(moment.trial is None for moment in seen)
-    assert not any(moment.trial is None for moment in again)
+    tm.complete(data, callback=again.append, resume=True, **saved)
+    assert any(now.trial is None for now in calls)
+    assert not any(now.trial is None for now in again)
 
 
-def test_the_seed_is_remembered(tmp_path: Path) -> None:
+def test_the_seed_is_saved(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     first = tm.complete(data, checkpoint=saves(tmp_path / "c", 0))
     second = tm.complete(data, checkpoint=saves(tmp_path / "c", 0), resume=True)
@@ -194,10 +194,10 @@ def test_short_steps_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_another_run_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     data = np.abs(RUNS["strengths"][0])
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, callback=lambda _: True, **place)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **saved)
     with pytest.raises(CheckpointError, match=words):
-        tm.complete(data, **{**place, "resume": True, **change})
+        tm.complete(data, **{**saved, "resume": True, **change})
 
 
 def edit(path: Path, kind: str, name: str, change: Callable[[Any], Any]) -> None:
@@ -206,44 +206,44 @@ def edit(path: Path, kind: str, name: str, change: Callable[[Any], Any]) -> None
 
 
 @pytest.mark.parametrize("name", ["strengths", "ranks", "another method"])
-def test_a_run_goes_on_elsewhere_and_says_so(name: str, tmp_path: Path) -> None:
+def test_a_run_continues_on_another_machine_with_a_note(name: str, tmp_path: Path) -> None:
     """On another machine the loss of an iterate has other last bits."""
     data, options = RUNS[name]
     whole = tm.complete(data, rng=0, **options)
-    place = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
+    saved = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
     with pytest.raises(KilledError):
-        tm.complete(data, callback=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **saved)
     (running,) = (tmp_path / "c").glob("*.running.npz")
     edit(running, "checkpoint", "history.loss", lambda loss: loss * (1 + 4 * np.finfo(float).eps))
-    moved = tm.complete(data, resume=True, **place)
+    moved = tm.complete(data, resume=True, **saved)
     assert sorted(moved.notes) == sorted([*whole.notes, MOVED])
     np.testing.assert_allclose(moved.data, whole.data, rtol=1e-9)
 
 
 def test_a_file_of_another_step_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    """Where a close choice falls otherwise on another machine, steps come in another order."""
+    """On another machine rounding may change a close selection, and the order of the steps."""
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    seen: list[tm.CompletionProgress] = []
-    whole = tm.complete(data, rng=0, callback=seen.append)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    calls: list[tm.CompletionProgress] = []
+    whole = tm.complete(data, rng=0, callback=calls.append)
     with pytest.raises(KilledError):
-        tm.complete(data, callback=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **saved)
     (running,) = (tmp_path / "c").glob("*.running.npz")
     edit(running, "checkpoint", "extra.what", lambda what: f"{what} of another")
     again: list[tm.CompletionProgress] = []
-    assert_same(tm.complete(data, resume=True, callback=again.append, **place), whole)
-    assert len(again) == len(seen)  # from the beginning
+    assert_same(tm.complete(data, resume=True, callback=again.append, **saved), whole)
+    assert len(again) == len(calls)  # from the beginning
     one, *_, last = sorted((tmp_path / "c").glob("0????.npz"))
     one.write_bytes(last.read_bytes())
-    assert_same(tm.complete(data, resume=True, **place), whole)
+    assert_same(tm.complete(data, resume=True, **saved), whole)
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
-    tm.complete(data, callback=lambda _: True, **place)
-    with pytest.raises(CheckpointError, match="another run: the known entries differ; resume"):
-        tm.complete(data * 2, resume=True, **place)
+    saved: dict[str, Any] = {"checkpoint": tmp_path / "c", "rng": 0}
+    tm.complete(data, callback=lambda _: True, **saved)
+    with pytest.raises(CheckpointError, match="another run: the observed entries differ; resume"):
+        tm.complete(data * 2, resume=True, **saved)
 
 
 def ordered(*modes: int) -> solvers.SMQRGD:
@@ -262,50 +262,50 @@ def ordered(*modes: int) -> solvers.SMQRGD:
         ({"rank": 2, "method": solvers.RGN()}, {"rank": 2, "method": solvers.RGN(target=0.1)}),
     ],
 )
-def test_settings_are_told_apart_by_what_they_hold(
+def test_settings_are_compared_by_content(
     first: dict[str, Any], second: dict[str, Any], tmp_path: Path
 ) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, callback=lambda _: True, **place, **first)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **saved, **first)
     with pytest.raises(CheckpointError, match=r"c belongs to another run"):
-        tm.complete(data, resume=True, **place, **second)
+        tm.complete(data, resume=True, **saved, **second)
 
 
 def test_a_callback_and_threads_may_change(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
     whole = tm.complete(data, 2, rng=0)
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, "rank": 2}
-    tm.complete(data, callback=lambda now: now.n_iter == 3, threads=1, **place)
-    assert_same(tm.complete(data, resume=True, threads=2, **place), whole)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, "rank": 2}
+    tm.complete(data, callback=lambda now: now.n_iter == 3, threads=1, **saved)
+    assert_same(tm.complete(data, resume=True, threads=2, **saved), whole)
 
 
 def test_a_time_limit_counts_anew_and_may_be_another(tmp_path: Path) -> None:
     data, _ = RUNS["ranks"]
     options: dict[str, Any] = {"rank": 2, "tol": 0.0, "xtol": 0.0, "max_iter": 20, "rng": 0}
     whole = tm.complete(data, **options)
-    place = {"checkpoint": saves(tmp_path / "c", 0), **options}
+    saved = {"checkpoint": saves(tmp_path / "c", 0), **options}
 
     def wait(_: tm.CompletionProgress) -> None:
         time.sleep(0.2)
 
-    first = tm.complete(data, time_limit=0.5, callback=wait, **place)
-    second = tm.complete(data, time_limit=0.5, callback=wait, resume=True, **place)
+    first = tm.complete(data, time_limit=0.5, callback=wait, **saved)
+    second = tm.complete(data, time_limit=0.5, callback=wait, resume=True, **saved)
     assert first.n_iter < second.n_iter < whole.n_iter
-    assert_same(tm.complete(data, resume=True, **place), whole)
+    assert_same(tm.complete(data, resume=True, **saved), whole)
 
 
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    saved: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
 
-    def look(moment: tm.CompletionProgress) -> None:
-        if moment.n_iter == 2:
+    def look(now: tm.CompletionProgress) -> None:
+        if now.n_iter == 2:
             with pytest.raises(CheckpointError, match="in use by another run"):
-                tm.complete(data, resume=True, **place)
+                tm.complete(data, resume=True, **saved)
 
-    first = tm.complete(data, callback=look, **place)
-    assert_same(tm.complete(data, resume=True, **place), first)
+    first = tm.complete(data, callback=look, **saved)
+    assert_same(tm.complete(data, resume=True, **saved), first)
 
 
 def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
@@ -332,21 +332,21 @@ def test_a_refused_run_takes_nothing_away(tmp_path: Path) -> None:
 
 def test_what_a_killed_save_left_is_cleared(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, callback=lambda _: True, **place)
+    saved: dict[str, Any] = {"rank": 2, "checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda _: True, **saved)
     left = tmp_path / "c" / ".00001.running.npz.0123456789ab.part"
     left.write_bytes(b"half")
-    tm.complete(data, resume=True, **place)
+    tm.complete(data, resume=True, **saved)
     assert not left.exists()
 
 
 def test_parts_without_a_head_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, callback=lambda moment: moment.n_iter > 5, **place)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, callback=lambda now: now.n_iter > 5, **saved)
     (tmp_path / "c" / "run.npz").unlink()
     with pytest.raises(CheckpointError, match=r"has lost its file run.npz.*remove it"):
-        tm.complete(data * 2, resume=True, **place)
+        tm.complete(data * 2, resume=True, **saved)
     assert list((tmp_path / "c").glob("0*"))
 
 
@@ -356,9 +356,9 @@ def test_a_full_disk_does_not_end_a_run(
 ) -> None:
     data, options = RUNS[name]
     whole = tm.complete(data, rng=0, **options)
-    place = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
+    saved = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0, **options}
     with pytest.raises(KilledError):
-        tm.complete(data, callback=die_at(5), **place)
+        tm.complete(data, callback=die_at(5), **saved)
     before = {path: path.read_bytes() for path in (tmp_path / "c").iterdir()}
 
     def fail(_: int) -> None:
@@ -369,9 +369,9 @@ def test_a_full_disk_does_not_end_a_run(
         with pytest.warns(
             CheckpointWarning, match=r"could not be saved \(No space left.*run continues"
         ):
-            assert_same(tm.complete(data, resume=True, **place), whole)
+            assert_same(tm.complete(data, resume=True, **saved), whole)
     assert {path: path.read_bytes() for path in (tmp_path / "c").iterdir()} == before
-    assert_same(tm.complete(data, resume=True, **place), whole)
+    assert_same(tm.complete(data, resume=True, **saved), whole)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
@@ -382,19 +382,19 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    seen: list[tm.CompletionProgress] = []
+    calls: list[tm.CompletionProgress] = []
     for what in ("os.fsync", "pathlib.Path.mkdir"):
         with monkeypatch.context() as sealed:
             sealed.setattr(what, fail)
             with pytest.raises(InputError, match=r"can be written to, got .*Read-only"):
-                tm.complete(data, checkpoint=tmp_path / "c", callback=seen.append)
-    assert not seen
+                tm.complete(data, checkpoint=tmp_path / "c", callback=calls.append)
+    assert not calls
     assert not (tmp_path / "c").exists()
 
 
-def test_bad_places_are_refused(tmp_path: Path) -> None:
+def test_bad_folders_are_refused(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    with pytest.raises(InputError, match="resume needs a checkpoint"):
+    with pytest.raises(InputError, match="resume=True needs a checkpoint"):
         tm.complete(data, resume=True)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="must be a folder"):
@@ -407,9 +407,9 @@ def test_bad_places_are_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     data, _ = RUNS["strengths"]
-    place: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
-    tm.complete(data, **place)
+    saved: dict[str, Any] = {"checkpoint": saves(tmp_path / "c", 0), "rng": 0}
+    tm.complete(data, **saved)
     part = sorted((tmp_path / "c").glob("0*.npz"))[0]
     part.write_bytes(part.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"damaged.*remove the checkpoint"):
-        tm.complete(data, resume=True, **place)
+        tm.complete(data, resume=True, **saved)

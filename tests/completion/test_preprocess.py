@@ -1,4 +1,4 @@
-"""Preprocessing: it is undone exactly, and its means are those of dense least squares."""
+"""Preprocessing: it is inverted exactly, and its means are those of dense least squares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensormend.completion.preprocessing as preprocess_module
-from tensormend.completion.means import SHRINK, fit_deviations, fit_mode_means
+from tensormend.completion.means import SHRINK, fit_mode_means, fit_stds
 from tensormend.completion.preprocessing import FittedPreprocessing, Preprocessing
 from tensormend.core.algebra import Array
 from tensormend.errors import InputError
@@ -19,7 +19,7 @@ from tensormend.errors import InputError
 pytestmark = pytest.mark.numerical
 
 ROUNDING = 64  # eps of the largest number met on the way: some ten operations there and back
-SOLVED = 1e-6  # conjugate gradients stop at 1e-8 of the slope
+SOLVED = 1e-6  # conjugate gradients stop at 1e-8 of the gradient
 
 many = settings(deadline=None, max_examples=80)
 seeds = st.integers(0, 2**32 - 1)
@@ -27,7 +27,7 @@ dtypes = st.sampled_from(("float32", "float64", "complex64", "complex128"))
 
 
 def draw_entries(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
-    """Distinct places in any order, and values of which some slices have large means."""
+    """Distinct indices in any order, and values of which some slices have large means."""
     total = math.prod(shape)
     flat = rng.choice(total, rng.integers(1, min(total, 200) + 1), replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
@@ -56,7 +56,7 @@ def problems(draw: st.DrawFn) -> tuple[Preprocessing, tuple[int, ...], Array, Ar
 
 @many
 @given(problem=problems())
-def test_what_is_done_can_be_undone(
+def test_the_inverse_restores_the_values(
     problem: tuple[Preprocessing, tuple[int, ...], Array, Array],
 ) -> None:
     settings, shape, indices, values = problem
@@ -78,7 +78,7 @@ def test_what_is_done_can_be_undone(
 
 @many
 @given(problem=problems(), seed=seeds, rows=st.integers(1, 40))
-def test_blocks_are_undone_as_their_entries_are(
+def test_blocks_are_inverted_as_their_entries_are(
     problem: tuple[Preprocessing, tuple[int, ...], Array, Array], seed: int, rows: int
 ) -> None:
     settings, shape, indices, values = problem
@@ -86,11 +86,11 @@ def test_blocks_are_undone_as_their_entries_are(
     rng = np.random.default_rng(seed)
     keys = [rng.integers(0, n, size=rng.integers(1, 4)) for n in shape]
     array = rng.standard_normal([len(key) for key in keys]).astype(values.dtype)
-    places = np.stack([g.ravel() for g in np.meshgrid(*keys, indexing="ij")], axis=1)
+    indices = np.stack([g.ravel() for g in np.meshgrid(*keys, indexing="ij")], axis=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preprocess_module, "BLOCK", rows)  # an answer does not depend on the cut
         block = fitted.inverse_transform_block(array, keys)
-        entries = fitted.inverse_transform(places, array.ravel())
+        entries = fitted.inverse_transform(indices, array.ravel())
     assert block.dtype == values.dtype
     assert block.shape == array.shape
     # vectors of other lengths are summed and exponentiated otherwise by some processors
@@ -105,9 +105,9 @@ def test_blocks_take_slices_and_default_to_the_whole() -> None:
     indices, values = draw_entries(rng, shape, "float64")
     fitted = Preprocessing(center="all", standardize=1).fit(indices, values, shape)
     whole = rng.standard_normal(shape)
-    undone = fitted.inverse_transform_block(whole)
+    inverted = fitted.inverse_transform_block(whole)
     part = fitted.inverse_transform_block(whole[1:3, [4, 0]][:, :, 2:3], [slice(1, 3), [4, 0], 2])
-    assert part == pytest.approx(undone[1:3, [4, 0]][:, :, 2:3])
+    assert part == pytest.approx(inverted[1:3, [4, 0]][:, :, 2:3])
     assert (
         fitted.inverse_transform_block(whole[:0], [slice(0, 0), slice(None), slice(None)]).size == 0
     )
@@ -151,7 +151,7 @@ def test_whole_tensors_give_shrunk_slice_means() -> None:
 
 
 def test_slices_with_few_observations_are_shrunk() -> None:
-    """One slice is never seen, one once, where it stands far out."""
+    """One slice is never observed, one once, with an outlier."""
     rng = np.random.default_rng(0)
     indices = np.stack([rng.integers(0, 8, 400), rng.integers(0, 50, 400)], axis=1)
     indices = np.unique(indices, axis=0)
@@ -160,15 +160,16 @@ def test_slices_with_few_observations_are_shrunk() -> None:
     values[-1] = 1000.0
     fitted = Preprocessing(center=(0,), standardize=0).fit(indices, values, (10, 50))
     assert fitted.effects[0][9] == 0
-    left = 1000 - fitted.mean - fitted.effects[0][8]
-    assert fitted.effects[0][8] == pytest.approx(left / SHRINK)  # the slope of the penalty
+    residual = 1000 - fitted.mean - fitted.effects[0][8]
+    # the gradient of the penalty balances that of the squares
+    assert fitted.effects[0][8] == pytest.approx(residual / SHRINK)
     assert set(fitted.effects) == {0}
     assert fitted.stds is not None
     assert fitted.stds[8] == fitted.stds[9]
     assert fitted.stds[:8].min() < fitted.stds[9] < fitted.stds[:8].max()
 
 
-def test_scaling_brings_slices_to_one_size() -> None:
+def test_standardizing_brings_slices_to_one_size() -> None:
     rng = np.random.default_rng(0)
     shape = (30, 40, 3)
     sizes = np.array([1e-3, 1.0, 1e3])
@@ -179,7 +180,7 @@ def test_scaling_brings_slices_to_one_size() -> None:
         assert inside[indices[:, 2] == i].std() == pytest.approx(1, rel=0.15)
 
 
-def test_deviations_are_shrunk_as_logarithms() -> None:
+def test_standard_deviations_are_shrunk_as_logarithms() -> None:
     column = np.repeat(np.arange(5), [3, 2, 4, 1, 0])
     values = np.array([1.0, 2.0, 3.0, 10.0, 30.0, 0.1, 0.1, 0.1, 0.1, 7.0])
     own = np.array([1.0, math.sqrt(200.0)])
@@ -187,10 +188,10 @@ def test_deviations_are_shrunk_as_logarithms() -> None:
     expected = [
         math.exp(SHRINK * common / (2 + SHRINK)),
         math.exp((math.log(own[1]) + SHRINK * common) / (1 + SHRINK)),
-        *[math.exp(common)] * 3,  # constant, seen once, never
+        *[math.exp(common)] * 3,  # constant, observed once, never
     ]
-    assert fit_deviations(column, 5, values) == pytest.approx(expected)
-    assert np.array_equal(fit_deviations(column, 5, 3.0 * column), np.ones(5))
+    assert fit_stds(column, 5, values) == pytest.approx(expected)
+    assert np.array_equal(fit_stds(column, 5, 3.0 * column), np.ones(5))
 
 
 def test_auto_subtracts_nothing_where_nothing_is_compared() -> None:
@@ -248,7 +249,7 @@ SETTINGS = {
     "all": Preprocessing(transform="log1p", center="all", standardize=1, clip=(0, None)),
     "grand mean": Preprocessing(center="mean"),
     "one mode": Preprocessing(center=(2,), clip=(None, 1e9)),
-    "scale": Preprocessing(standardize=0),
+    "standardize": Preprocessing(standardize=0),
 }
 
 
@@ -294,19 +295,19 @@ def test_descriptions() -> None:
     def describe(**options: Any) -> str:
         return Preprocessing(**options).fit(indices, values, (2, 3, 2)).describe()
 
-    assert describe() == "Values are taken as they are."
+    assert describe() == "Values are fitted as they are."
     assert describe(clip=(0, None)) == (
-        "Values are taken as they are; what comes out is kept between 0 and inf."
+        "Values are fitted as they are; imputed values clipped to between 0 and inf."
     )
     text = describe(transform="log1p", center=(0, -1), standardize=1)
-    assert text.startswith("Log1p taken; the grand mean ")
+    assert text.startswith("Log1p applied; the grand mean ")
     assert (
-        "an effect for every slice of modes 0 and 2 taken out; slices of mode 1 divided by" in text
+        "an effect for every slice of modes 0 and 2 subtracted; slices of mode 1 divided by" in text
     )
     assert describe(center=(1,)) == (
-        "The grand mean 5.5 and an effect for every slice of mode 1 taken out."
+        "The grand mean 5.5 and an effect for every slice of mode 1 subtracted."
     )
-    assert describe(center="mean") == "The grand mean 5.5 taken out."
+    assert describe(center="mean") == "The grand mean 5.5 subtracted."
 
 
 def refuse(message: str, **options: Any) -> Any:
@@ -324,7 +325,7 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("'all' or a sequence of modes, got True", center=True),
         refuse("center must name a mode, got none; use 'mean'", center=()),
         refuse("or a sequence of modes, got (0.5,)", center=(0.5,)),
-        refuse("center must name every mode once", center=(0, -3)),
+        refuse("center must name a mode only once", center=(0, -3)),
         refuse("mode must lie between -3 and 2", center=(3,)),
         refuse("mode must lie between -3 and 2", standardize=-4),
         refuse("standardize must be one mode, or None, got True", standardize=True),

@@ -22,7 +22,7 @@ __all__ = ["View", "follow", "seconds_left"]
 
 LINE_SECONDS = 5.0  # between two lines of a log
 BAR = 12  # columns of the bar
-BESIDE = 2 + len("balance") + 1 + BAR + 1  # columns before the numbers
+BESIDE = 2 + len("weights") + 1 + BAR + 1  # columns before the numbers
 BAR_SECONDS = 0.05  # between two updates of the bar
 ECHO = 3  # columns left free for the ^C that a terminal prints, which would wrap the line
 MIN_SECONDS, MIN_FRACTION = 1.0, 0.02  # time and fraction of the work before time left is shown

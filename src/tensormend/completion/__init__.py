@@ -1,1 +1,1 @@
-"""Completion of data with missing entries: the entry point `complete` and all that it needs."""
+"""Completion of data with missing entries: the entry point `complete` and its parts."""

@@ -1,4 +1,4 @@
-"""Parts of a completion as named arrays, for its file."""
+"""Conversion of the parts of a completion to named arrays, for its file, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Put a prefix in front of every name."""
+    """Add a prefix to every name."""
     return {prefix + name: array for name, array in arrays.items()}
 
 
@@ -53,7 +53,7 @@ def pack_fit(fit: Result) -> dict[str, Array]:
 
 
 def unpack_fit(arrays: Mapping[str, Array]) -> Result:
-    """Return the result of which `pack_fit` was made."""
+    """Return the result that `pack_fit` has packed."""
     facts = json.loads(str(arrays["facts"]))
     columns = unprefixed("history.", arrays)
     records = (
@@ -70,12 +70,12 @@ def unpack_fit(arrays: Mapping[str, Array]) -> Result:
 
 
 def pack_trials(trials: tuple[Trial, ...]) -> Array:
-    """Return the models that were compared, in order, as one text."""
+    """Return trials as JSON."""
     return np.array(json.dumps([asdict(trial) for trial in trials]))
 
 
 def unpack_trials(packed: Array) -> tuple[Trial, ...]:
-    """Return the trials of which `pack_trials` was made."""
+    """Return the trials that `pack_trials` has packed."""
     lists = ("center", "rank", "mode_weights", "mode_names")
     out = []
     for facts in json.loads(str(packed)):
@@ -99,7 +99,7 @@ def pack_observations(given: Observations) -> dict[str, Array]:
 
 
 def unpack_observations(arrays: Mapping[str, Array]) -> Observations:
-    """Return the entries of which `pack_observations` was made, in an array or a `TensorData`."""
+    """Return the entries that `pack_observations` has packed, of an array or a `TensorData`."""
     shape = tuple(arrays["shape"].tolist())
     container = Container()
     if "dims" in arrays:

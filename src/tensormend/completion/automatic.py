@@ -1,4 +1,4 @@
-"""Completion without a given rank: select a model on held-out entries, fit it to all."""
+"""Completion without a given rank: select a model on held-out entries, then fit it to all."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["automatic_cost", "complete_automatically"]
 
-SEARCH_SHARE, FIT_SHARE = 0.7, 0.9  # of the time limit, by when the search and the fit end
-FIT_ROUNDS = 5  # from the fit that was assessed to that to all entries; many more would overfit
-FIT_TOL = 1e-9  # relative residual at which the last fit of a rank may stop
+SEARCH_FRACTION, FIT_FRACTION = 0.7, 0.9  # of the time limit, by when search and final fit end
+FIT_ITERATIONS = 5  # of shrinkage, from the assessed fit to that to all entries; more may overfit
+FIT_TOL = 1e-9  # relative residual at which the final fit of a Tucker model stops
 DEFAULT_FRACTION, MAX_FRACTION = 0.1, 0.5  # of the observed entries, to hold out
 
 
 def automatic_cost(given: Observations, threads: int | None) -> Cost:
-    """Estimate the cost of a completion without a rank."""
+    """Estimate the cost of a completion without a given rank."""
     size, dtype = len(given.values), given.values.dtype
     return search_cost(given.shape, size, dtype, n_folds=MAX_FOLDS, threads=threads)
 
@@ -46,12 +46,14 @@ def automatic_cost(given: Observations, threads: int | None) -> Cost:
 def complete_automatically(
     run: Run, model: Literal["auto", "shrinkage", "tucker"], validation_fraction: Any
 ) -> Completion:
-    """Select a model on held-out entries, and fit it to all."""
+    """Select a model on held-out entries, and fit it to all observed ones."""
     given = run.observations
     fraction = _check_fraction(validation_fraction)
     if not run.limit > 0:
         raise InputError(
-            f"time_limit must be a positive number, got {run.time_limit!r}", parameter="time_limit"
+            f"time_limit must be positive to select a model, got {run.time_limit!r}; give more "
+            "time, or a rank",
+            parameter="time_limit",
         )
     check_cost(automatic_cost(given, run.threads), run.memory_limit)
     journal, rng = run.open_journal({"model": model, "validation_fraction": fraction})
@@ -62,16 +64,16 @@ def complete_automatically(
             preprocessing=run.preprocessing,
             model=model,
             validation_fraction=fraction,
-            time_limit=SEARCH_SHARE * run.limit,
+            time_limit=SEARCH_FRACTION * run.limit,
             rng=rng,
             threads=run.threads,
             watch=run.watch,
             journal=journal,
             mode_names=tuple(given.container.describe(k, ())[0] for k in range(len(given.shape))),
         )
-        # the fit to a search that was cut short is not the one that a resumed run comes to
-        pages = Journal() if choice.is_cut_short else journal
-        return _fit(run, choice, pages.part(f"fit of {choice.model}"), rng)
+        # after a search that was cut short, a resumed run may select another model
+        saved = Journal() if choice.is_cut_short else journal
+        return _fit(run, choice, saved.part(f"fit of {choice.model}"), rng)
 
 
 def _check_fraction(fraction: Any) -> float:
@@ -80,14 +82,15 @@ def _check_fraction(fraction: Any) -> float:
     if not isinstance(fraction, float | np.floating) or not 0 < fraction <= MAX_FRACTION:
         raise InputError(
             "with rank='auto' validation_fraction must be a fraction of the observed entries, "
-            f"above 0 and at most {MAX_FRACTION}, got {fraction!r}",
+            f"above 0 and at most {MAX_FRACTION}, got {fraction!r}; the default is "
+            f"{DEFAULT_FRACTION}",
             parameter="validation_fraction",
         )
     return float(fraction)
 
 
 def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Completion:
-    """Fit the chosen model to all entries, from the fit that was assessed."""
+    """Fit the selected model to all entries, with an assessed fit as initial estimate."""
     given, trial = run.observations, choice.trial
     preprocessing = run.preprocessing.with_center(trial.center)
     fitted = preprocessing.fit(given.indices, given.values, given.shape)
@@ -96,7 +99,7 @@ def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Comp
         result, freedom = _nothing_to_fit(choice.x), 0.0
     elif trial.model == "shrinkage":
         entries = replace(given, values=values)
-        result, freedom = _fit_shrunken(run, choice, entries, part, rng)
+        result, freedom = _fit_shrinkage(run, choice, entries, part, rng)
     else:
         sampling = ObservedSampling(given, given.indices, dtype=values.dtype, threads=run.threads)
         result = recover(
@@ -133,10 +136,10 @@ def _fit(run: Run, choice: Choice, part: Part, rng: np.random.Generator) -> Comp
     )
 
 
-def _fit_shrunken(
+def _fit_shrinkage(
     run: Run, choice: Choice, entries: Observations, part: Part, rng: np.random.Generator
 ) -> tuple[Result, float]:
-    """Shrink once more with all entries; return the fit and its degrees of freedom."""
+    """Fit all entries by shrinkage; return the fit and its degrees of freedom."""
     trial = choice.trial
     counts = [np.bincount(entries.indices[:, k], minlength=n) for k, n in enumerate(entries.shape)]
     unobserved = [np.flatnonzero(count == 0) for count in counts]
@@ -147,7 +150,7 @@ def _fit_shrunken(
         PLAIN,
         strength=trial.strength,
         initial_strength=trial.strength,
-        iterations_per_strength=FIT_ROUNDS,
+        iterations_per_strength=FIT_ITERATIONS,
         mode_weights=trial.mode_weights,
     )
     left = _time_for_fit(run, part)
@@ -164,33 +167,33 @@ def _fit_shrunken(
     left = _time_left(run)
     if left is None or left > 0:
         return result, solver.degrees_of_freedom(problem, result.x, rng)
-    # no time to estimate them: what the directions and the data allow
+    # without time for an estimate: an upper bound from the rank, or half of the entries
     return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
 
 
 def _time_for_fit(run: Run, part: Part) -> float | None:
-    """Seconds that the last fit may take, with those it took before it was cut short."""
+    """Return the time limit of the final fit, with the time of its resumed part added."""
     left = _time_left(run)
     return None if left is None else left + part.spent
 
 
 def _time_left(run: Run) -> float | None:
-    """Seconds until the last fit must end, ``None`` without a limit."""
+    """Return the seconds until the final fit must end; ``None`` without a limit."""
     if math.isinf(run.limit):
         return None
-    return max(FIT_SHARE * run.limit - run.watch.seconds, 0.0)
+    return max(FIT_FRACTION * run.limit - run.watch.seconds, 0.0)
 
 
 def _nothing_to_fit(x: Tucker) -> Result:
-    """Return zero, where the means have taken everything out of the data."""
-    row = IterationRecord(0.0, 0.0, 0.0)
-    message = f"{MESSAGES[Status.CONVERGED]} (The data are their means.)"
-    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, History((row,)), "shrink")
+    """Return a zero tensor, for values that are all zero after preprocessing."""
+    record = IterationRecord(0.0, 0.0, 0.0)
+    message = f"{MESSAGES[Status.CONVERGED]} (The means explain all values.)"
+    return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, History((record,)), "shrink")
 
 
-def _describe(choice: Choice, kind: Container) -> str:
-    """Say what the model was chosen from, in a sentence."""
+def _describe(choice: Choice, container: Container) -> str:
+    """Describe the comparison in a sentence."""
     way, mode = "one by one", choice.pattern.mode
     if mode is not None:
-        way = f"by fibres along {kind.describe(mode, ())[0]}"
+        way = f"by fibres along {container.describe(mode, ())[0]}"
     return f"{len(choice.trials)} models were compared on {len(choice.held)} entries held out {way}"

@@ -29,7 +29,7 @@ from tensormend.recovery.steps import StepRule
 __all__ = ["complete", "estimate_cost"]
 
 MODELS = ("auto", "shrinkage", "tucker")
-SAVE_SECONDS = 5.0  # between saves to a folder that is given by its path
+SAVE_SECONDS = 5.0  # between saves, if the checkpoint is given as a path
 
 CompletionCallback = Callable[[CompletionProgress], bool | None]
 """Called after every iteration and every comparison; a true return value ends the search or fit."""
@@ -120,14 +120,14 @@ def complete(
     center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
         What to subtract before the fit: the grand mean (``"mean"``), the grand mean and an
         effect for every slice of all modes (``"all"``) or of the modes given, or nothing
-        (``None``). ``"auto"`` follows the model: shrinkage subtracts the grand mean and, where
-        whole fibres are missing and it lowers the held-out error, effects of all modes; a Tucker
-        model, of selected or given rank, subtracts nothing, because means change the rank.
+        (``None``). ``"auto"`` follows the model: nothing for a Tucker model, of selected or given
+        rank; for shrinkage the grand mean and, if they lower the held-out error, effects. See the
+        notes of `Preprocessing`.
     standardize : int, default=None
         Mode whose slices are divided by their standard deviations.
     transform : {"log1p"}, default=None
-        Function of the values that is fitted in their place; ``"log1p"`` suits counts over
-        several orders of magnitude.
+        Function applied to the values before the fit and inverted after it; ``"log1p"`` suits
+        counts over several orders of magnitude.
     clip : pair of float or None, default=None
         Smallest and largest value that may be filled in; ``None`` on a side is no bound.
     preprocessing : Preprocessing, default=None
@@ -216,10 +216,10 @@ def complete(
 
     1. Entries are held out in the pattern of the missing ones: single entries, whole fibres, or
        both. Small data are split into several folds.
-    2. Shrinkage is followed from strong to weak. Of all strengths the strongest is selected
-       whose held-out error exceeds the smallest by no more than the standard error of the
-       difference, and by no more than 1%; then the strengths of single modes are adjusted.
-    3. Where the held-out error is small, the data may be of exactly low rank: Tucker ranks are
+    2. Shrinkage of decreasing strength is fitted. The largest strength is selected whose held-out
+       error exceeds the smallest by no more than the standard error of the difference, and by no
+       more than 1%; then the strengths of single modes are adjusted.
+    3. If the held-out error is small, the data may be of exactly low rank: Tucker ranks are
        increased from 1 as long as the held-out error decreases.
     4. The selected model is fitted to all observed entries.
 
@@ -363,7 +363,7 @@ def estimate_cost(
 def _check_options(
     rank: Any, model: Any, options: FitOptions, fraction: Any, validation_data: Any
 ) -> None:
-    """Refuse options that cannot be honoured together."""
+    """Refuse options that cannot be used together."""
     if model not in MODELS:
         raise InputError(
             f"model must be one of {', '.join(MODELS)}, got {model!r}; the algorithm for a given "
@@ -384,12 +384,13 @@ def _check_options(
         return
     if rank != "auto":
         raise InputError(
-            f"rank must be 'auto', one int or one per mode, got {rank!r}", parameter="rank"
+            f"rank must be 'auto', one int or one per mode, got {rank!r}; for example rank=5",
+            parameter="rank",
         )
     changed = options.changed()
     if "method" in changed:
         raise InputError(
-            f"method={options.method!r} needs a rank; give one, or choose by model= what is "
+            f"method={options.method!r} needs a rank; give one, or use model= to choose what is "
             "compared",
             parameter="method",
         )
@@ -440,6 +441,6 @@ def _as_checkpoint(checkpoint: Any) -> Checkpoint | None:
         return Checkpoint(checkpoint, every=1, seconds=SAVE_SECONDS)
     if checkpoint.extra is not None:
         raise InputError(
-            "complete saves nothing but its own run, got a Checkpoint with extra=; leave it out"
+            "checkpoint must have no extra= in complete, got one that has; leave it out"
         )
     return checkpoint

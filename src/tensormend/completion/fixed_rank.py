@@ -1,4 +1,4 @@
-"""Fitting a model of given rank."""
+"""Completion with a given rank."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tensormend.recovery.steps import StepRule
 
 __all__ = ["FitOptions", "complete_at_rank", "rank_cost"]
 
-N_JUDGED = 20_000  # entries that tell the error of a fit well enough
+N_ASSESSED = 20_000  # fitted entries on which the in-sample error is measured
 
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Options of a fit of given rank, as `recover` takes them; see there."""
+    """Options of a fit of given rank, as `recover` takes them."""
 
     method: str | Solver[Any] = "auto"
     step: str | float | StepRule | None = None
@@ -70,7 +70,7 @@ def complete_at_rank(
     validation_fraction: Any,
     validation_data: Any,
 ) -> Completion:
-    """Fit a tensor of that rank to the entries, but for those to hold out."""
+    """Fit a Tucker tensor of given rank to the entries that are not held out."""
     cost = rank_cost(run.observations, rank, options.method, run.threads)
     check_cost(cost, run.memory_limit)
     settings = {
@@ -88,14 +88,14 @@ def complete_at_rank(
 
 @dataclass(frozen=True, eq=False)
 class _Validation:
-    """Entries that a fit does not see: held-out ones, or others that were given.
+    """Validation entries of a fit: held-out ones, or others that were given.
 
     Attributes
     ----------
     fold : Fold or None
-        Which observed entries are held out.
-    indices, values : array
-        The entries to compare with.
+        The observed entries that are held out; ``None`` for other entries.
+    indices, values : ndarray
+        Indices and values of the validation entries.
     """
 
     fold: Fold | None
@@ -106,7 +106,7 @@ class _Validation:
     def make(
         cls, given: Observations, rng: np.random.Generator, fraction: Any, data: Any
     ) -> _Validation | None:
-        """Hold a fraction out, or check a pair of indices and values; ``None`` without either."""
+        """Hold out a fraction, or check a pair of indices and values; ``None`` without either."""
         if fraction is not None:
             fold = _draw_fold(given, fraction, rng)
             return cls(fold, given.indices[fold.held], given.values[fold.held])
@@ -115,13 +115,13 @@ class _Validation:
         if not isinstance(data, tuple | list) or len(data) != 2:
             raise InputError(
                 "validation_data must be a pair of indices and values, got "
-                f"{type(data).__name__}; validation_fraction= holds observed entries out"
+                f"{type(data).__name__}; use validation_fraction= to hold out observed entries"
             )
         indices = check_indices(np.asarray(data[0]), given.shape).astype(np.int64)
         return cls(None, indices, np.asarray(data[1]))
 
     def assessment(self, degrees_of_freedom: float) -> Assessment:
-        """Return by which entries the fit is assessed."""
+        """Return the entries on which the fit is assessed."""
         if self.fold is not None:
             return Assessment(self.fold.held, None, degrees_of_freedom, self.fold.clusters)
         nothing = np.zeros(0, dtype=np.int64)
@@ -155,7 +155,7 @@ def _fit(
         _warn_about_overlap(given, validation.indices)
     time_limit = run.time_limit
     if time_limit is not None:
-        time_limit += part.spent  # the limit counts anew
+        time_limit += part.spent  # the limit does not include a resumed part
     result = recover(
         operator,
         values if fitted.keeps_values else fitted.transform(indices, values),
@@ -186,17 +186,17 @@ def _fit(
 
 
 def _check_init(init: Any, fitted: FittedPreprocessing) -> None:
-    """Refuse a tensor to begin with where the fit is not in the units of the data."""
+    """Refuse a Tucker tensor as initial estimate unless the fit is in the units of the data."""
     if isinstance(init, Tucker) and not fitted.keeps_values:
         raise InputError(
-            "init must be 'corrected', 'spectral' or 'random' where values are transformed, "
-            "centred or standardized, because a fit is in other units then, got a Tucker; leave "
-            "init= or the preprocessing out"
+            "init must be 'corrected', 'spectral' or 'random' if values are transformed, centred "
+            "or standardized, because the fit is in other units, got a Tucker; leave out init= or "
+            "the preprocessing"
         )
 
 
 def _fit_preprocessing(run: Run, indices: Array, values: Array) -> FittedPreprocessing:
-    """Fit what is done to the values, without a look at them where nothing is."""
+    """Fit the preprocessing; if there is none, without a pass over the values."""
     if run.preprocessing.is_identity:
         return FittedPreprocessing.identity(run.observations.shape)
     return run.preprocessing.fit(indices, values, run.observations.shape)
@@ -217,39 +217,39 @@ def _as_measurements(
 
 def _sample(size: int, rng: np.random.Generator) -> Array:
     """Draw one entry from each of many parts of equal length, in ascending order."""
-    n_parts = min(size, N_JUDGED)
+    n_parts = min(size, N_ASSESSED)
     edges = np.arange(n_parts + 1) * size // n_parts
     return edges[:-1] + (rng.random(n_parts) * np.diff(edges)).astype(np.int64)
 
 
-def _warn_about_overlap(given: Observations, held: Array) -> None:
-    repeated = int(np.sum(given.find(held) >= 0))
+def _warn_about_overlap(given: Observations, indices: Array) -> None:
+    repeated = int(np.sum(given.find(indices) >= 0))
     if repeated:
         warn_user(
-            f"{repeated} held-out entries are also given to the solver, so the "
-            "held-out error is too small; leave them out of one of the two",
+            f"{repeated} entries of validation_data are also observed, so that the error on them "
+            "is too small; remove them from one of the two",
             DataWarning,
         )
 
 
 def _draw_fold(given: Observations, fraction: Any, rng: np.random.Generator) -> Fold:
-    """Hold a fraction of the entries out, in the pattern of the missing ones."""
+    """Hold out a fraction of the entries, in the pattern of the missing ones."""
     size = len(given.values)
     is_fraction = isinstance(fraction, float | np.floating) and 0 < fraction < 1
     count = round(size * float(fraction)) if is_fraction else 0
     if not 0 < count < size:
         raise InputError(
             f"validation_fraction must be a fraction of the {size} observed entries, between 0 "
-            f"and 1 and leaving some on both sides, got {fraction!r}; validation_data= takes "
+            f"and 1, that leaves some on both sides, got {fraction!r}; validation_data= takes "
             "indices and values",
             parameter="validation_fraction",
         )
     indices = check_indices(given.indices, given.shape).astype(np.int64, copy=False)
-    Fibres.build(given.shape, indices)  # refuses a repeat, which could lie on both sides
-    folds = draw_folds(indices, given.shape, rng, share=float(fraction), n_folds=1)
+    Fibres.build(given.shape, indices)  # refuses repeats, which could lie on both sides
+    folds = draw_folds(indices, given.shape, rng, fraction=float(fraction), n_folds=1)
     if not folds:
         raise InputError(
-            f"no entry can be held out of {size}: every slice needs one that is left; leave "
+            f"no entry can be held out of {size}, because every slice must keep one; leave "
             "validation_fraction out"
         )
     return folds[0]

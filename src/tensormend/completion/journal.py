@@ -1,4 +1,4 @@
-"""A folder that remembers what a long computation has done, so that it can go on after any end."""
+"""Checkpoints of a completion: a folder with the outcomes of its steps, to resume it from."""
 
 from __future__ import annotations
 
@@ -27,17 +27,30 @@ from tensormend.recovery.checkpoint import (
 __all__ = ["Journal", "Part"]
 
 HEAD, LOCK = "run.npz", "lock"
-WHAT, N_ITER = "what", "n_iter"  # arrays that say which step a file belongs to, and its length
-LONGEST = 40  # characters of a setting that a message shows
-WORTH_KEEPING = 0.1  # seconds: what took less is done again rather than saved
+WHAT, N_ITER = "what", "n_iter"  # arrays with the step of a file and its number of iterations
+LONGEST = 40  # characters of a setting in a message
+WORTH_KEEPING = 0.1  # seconds; shorter steps are repeated rather than saved
 
 
 @dataclass(frozen=True)
 class Part:
-    """One step of a computation, with a file for its outcome and one for the way there.
+    """One step of a computation, with a file for its outcome and one for its checkpoint.
 
-    Files that belong to another step, ``what`` in words, count as none: on another machine, whose
-    rounding is another, a close choice may fall otherwise, and steps come in another order.
+    Files of another step are ignored: on another machine rounding may change a close selection,
+    and with it the order of the steps.
+
+    Attributes
+    ----------
+    what : str
+        Description of the step, which tells it from others.
+    done : Path or None
+        File of the outcome; ``None`` if nothing is saved.
+    running : Path or None
+        File of the checkpoint while the step runs.
+    saves : Checkpoint or None
+        Intervals between saves.
+    started : float
+        Time of `time.perf_counter` at which the step started.
     """
 
     what: str
@@ -47,7 +60,7 @@ class Part:
     started: float = field(default_factory=time.perf_counter)
 
     def outcome(self) -> tuple[dict[str, Array], int] | None:
-        """Return what was saved when the part was done and its iterations, or ``None``."""
+        """Return the saved outcome and its number of iterations; ``None`` if there is none."""
         if self.done is None or not self.done.exists():
             return None
         arrays = _load(self.done, "part")
@@ -55,7 +68,7 @@ class Part:
         return (arrays, n_iter) if str(arrays.pop(WHAT, "")) == self.what else None
 
     def finish(self, arrays: Mapping[str, Array], n_iter: int) -> None:
-        """Save the outcome and the number of iterations, if it took long enough to be worth it."""
+        """Save the outcome and the number of iterations, unless the step was short."""
         if self.done is None or self.running is None or self.saves is None:
             return
         if time.perf_counter() - self.started >= min(WORTH_KEEPING, self.saves.seconds):
@@ -70,7 +83,7 @@ class Part:
     def checkpoint(
         self, extra: Callable[[], Mapping[str, Array]] | None = None
     ) -> Checkpoint | None:
-        """Return where and how often a run within the part is saved."""
+        """Return the checkpoint of a fit in this step, with more arrays to save."""
         if self.running is None or self.saves is None:
             return None
 
@@ -81,23 +94,23 @@ class Part:
 
     @property
     def can_resume(self) -> bool:
-        """Whether there is a checkpoint to continue from, because the part was cut short."""
+        """Whether there is a checkpoint of this step to continue from."""
         if self.running is None or not self.running.exists():
             return False
         return str(read_extra(self.running).get(WHAT, "")) == self.what
 
     @property
     def n_iter(self) -> int:
-        """Iterations that the run to continue had made."""
+        """Number of iterations in the checkpoint to continue from."""
         return read_n_iter(self.running) if self.running and self.can_resume else 0
 
     @property
     def spent(self) -> float:
-        """Seconds that the run to go on from had taken."""
+        """Seconds that the checkpoint to continue from has counted."""
         return read_seconds(self.running) if self.running and self.can_resume else 0.0
 
     def extra(self) -> dict[str, Array]:
-        """Return what else was saved with the checkpoint to go on from."""
+        """Return the other arrays in the checkpoint to continue from."""
         arrays = read_extra(self.running) if self.running and self.can_resume else {}
         arrays.pop(WHAT, None)
         return arrays
@@ -105,11 +118,24 @@ class Part:
 
 @dataclass
 class Journal:
-    """Steps of a computation that is the same every time, numbered as they come.
+    """The saved steps of a deterministic computation, numbered in order.
 
-    A step that is on file is not done again; one that was cut short goes on from its checkpoint.
-    Without a folder nothing is remembered. One run at a time may have a folder. A run that
-    fails before anything was saved leaves nothing behind.
+    A step whose outcome is saved is not repeated, and one that was interrupted continues from its
+    checkpoint. A folder is locked by one run at a time. A run that fails before anything was
+    saved removes its folder.
+
+    Attributes
+    ----------
+    folder : Path or None
+        The folder; ``None`` if nothing is saved.
+    saves : Checkpoint or None
+        Intervals between saves.
+    n_parts : int
+        Number of steps so far.
+    lock : file or None
+        The open lock file.
+    is_new : bool
+        Whether the folder held no run before.
     """
 
     folder: Path | None = None
@@ -130,14 +156,14 @@ class Journal:
         self.close(failed=error is not None)
 
     def close(self, *, failed: bool) -> None:
-        """Leave the folder to others; a run that has failed at once leaves none."""
+        """Release the folder, and remove it if a new run failed before anything was saved."""
         if self.lock is not None:
             self.lock.close()
         if self.folder is not None and self.is_new and failed and not _parts(self.folder):
             _remove(self.folder)
 
     def part(self, what: str) -> Part:
-        """Return the next step, which is told from others by what it is in words."""
+        """Return the next step, with a description that tells it from others."""
         self.n_parts += 1
         if self.folder is None:
             return Part(what, None, None, None)
@@ -158,45 +184,55 @@ class Journal:
         Parameters
         ----------
         checkpoint : Checkpoint or None
-            Folder, created if it does not exist, and how often to save; ``None`` for no journal.
+            Folder, created if it does not exist, and intervals; ``None`` to save nothing.
         signature : mapping of str to str
             What the computation depends on.
-        rng : int, Generator or None
-            Seed or generator; ``None`` with ``resume`` takes that of the journal.
+        rng : int, numpy.random.Generator or None
+            Seed or generator; ``None`` with ``resume`` takes the saved one.
         resume : bool
-            Continue a journal that exists; if there is none, begin.
+            Whether to continue the run in the folder, if there is one.
 
-        Notes
-        -----
-        The folder belongs to the journal until it is closed, as by a ``with`` block.
+        Returns
+        -------
+        Journal
+            The journal, to be closed by a ``with`` block.
+        numpy.random.Generator
+            Generator of the run.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written to, or ``resume`` is given without a checkpoint.
+        CheckpointError
+            If the folder holds another run, or is in use.
         """
         if checkpoint is None:
             if resume:
-                raise InputError("resume needs a checkpoint to continue; give checkpoint=")
+                raise InputError("resume=True needs a checkpoint, got None; give checkpoint=")
             return cls(), np.random.default_rng(rng)
-        place = check_folder(checkpoint.path)
-        if place.exists() and not place.is_dir():
-            raise InputError(f"a checkpoint must be a folder, got the file {place}; choose another")
-        head = place / HEAD
+        folder = check_folder(checkpoint.path)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"checkpoint must be a folder, got the file {folder}; choose another")
+        head = folder / HEAD
         if head.exists() and not resume:
             raise CheckpointError(
-                f"{place} holds the checkpoint of another run; resume it, or remove it first"
+                f"{folder} holds the checkpoint of another run; resume it, or remove it first"
             )
         try:
-            place.mkdir(exist_ok=True)
-            lock = hold(place / LOCK)
+            folder.mkdir(exist_ok=True)
+            lock = hold(folder / LOCK)
         except BlockingIOError as error:
             raise CheckpointError(
-                f"{place} is in use by another run; wait for its end, or choose another folder"
+                f"{folder} is in use by another run; wait for its end, or choose another folder"
             ) from error
         except OSError as error:
-            raise _cannot_write(place, error) from error
-        journal = cls(place, checkpoint, lock=lock, is_new=not head.exists())
+            raise _cannot_write(folder, error) from error
+        journal = cls(folder, checkpoint, lock=lock, is_new=not head.exists())
         try:
-            for left in place.glob(".*.npz.*.part"):  # of a run that was killed while it saved
-                left.unlink(missing_ok=True)
-            start = _begin if journal.is_new else _go_on
-            return journal, start(head, signature, rng)
+            for temporary in folder.glob(".*.npz.*.part"):  # of a run killed during a save
+                temporary.unlink(missing_ok=True)
+            make_generator = _begin if journal.is_new else _continue
+            return journal, make_generator(head, signature, rng)
         except BaseException:
             journal.close(failed=True)
             raise
@@ -204,7 +240,7 @@ class Journal:
 
 def _cannot_write(folder: Path, error: OSError) -> InputError:
     return InputError(
-        f"a checkpoint must be a folder that can be written to, got {folder} ({error.strerror}); "
+        f"checkpoint must be a folder that can be written to, got {folder} ({error.strerror}); "
         "choose another"
     )
 
@@ -214,7 +250,7 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Take away a journal that nothing was written in, and the folder if nothing else is there."""
+    """Remove the files of an empty journal, and its folder unless it holds other files."""
     for name in (HEAD, LOCK):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
@@ -224,11 +260,11 @@ def _remove(folder: Path) -> None:
 def _begin(
     head: Path, signature: Mapping[str, str], rng: int | np.random.Generator | None
 ) -> np.random.Generator:
-    """Write down which run a journal belongs to."""
+    """Write which run a journal belongs to, and return its generator."""
     if _parts(head.parent):
         raise CheckpointError(
-            f"the checkpoint {head.parent} has lost its file {head.name}, which says whose it is; "
-            "remove it to start"
+            f"the checkpoint {head.parent} has lost its file {head.name}, which identifies its "
+            "run; remove it to start anew"
         )
     generator = np.random.default_rng(rng)
     state = np.array(_state_of(generator))
@@ -239,10 +275,10 @@ def _begin(
     return generator
 
 
-def _go_on(
+def _continue(
     head: Path, signature: Mapping[str, str], rng: int | np.random.Generator | None
 ) -> np.random.Generator:
-    """Check that a journal belongs to this run, and take its generator."""
+    """Check that a journal belongs to this run, and return its generator."""
     arrays = _load(head, "run")
     differences = _compare(str(arrays.get("signature")), signature)
     if differences:
@@ -268,11 +304,11 @@ def _go_on(
 
 
 def _compare(found: str, signature: Mapping[str, str]) -> list[str]:
-    """Say in which ways a run is another than that of a journal; values only where short."""
+    """Describe how a run differs from that of a journal; only short values are shown."""
     try:
         before = dict(json.loads(found))
     except (TypeError, ValueError):
-        return ["another version of tensormend made it"]
+        return ["it was written by another version of tensormend"]
     out = []
     for name in {**before, **signature}:
         both = before.get(name, "None"), signature.get(name, "None")
@@ -280,7 +316,7 @@ def _compare(found: str, signature: Mapping[str, str]) -> list[str]:
         if old == new:
             continue
         if name == "data":
-            out.append("the known entries differ")
+            out.append("the observed entries differ")
         elif max(len(old), len(new)) > LONGEST:
             out.append(f"{name} differs")
         else:
@@ -289,7 +325,7 @@ def _compare(found: str, signature: Mapping[str, str]) -> list[str]:
 
 
 def _state_of(generator: np.random.Generator) -> str:
-    """Write the state of a generator down; kinds whose state holds arrays write these as lists."""
+    """Return the state of a generator as JSON, arrays as lists."""
     return json.dumps(generator.bit_generator.state, default=np.ndarray.tolist)
 
 
@@ -297,4 +333,6 @@ def _load(path: Path, kind: str) -> dict[str, Array]:
     try:
         return load_arrays(path, kind)
     except InputError as error:
-        raise CheckpointError(f"{error}; remove the checkpoint {path.parent} to start") from error
+        raise CheckpointError(
+            f"{error}; remove the checkpoint {path.parent} to start anew"
+        ) from error

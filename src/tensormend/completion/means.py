@@ -1,4 +1,4 @@
-"""Means and deviations of the slices of a tensor, from its observed entries alone."""
+"""Means and standard deviations of the slices of a tensor, from its observed entries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 
-__all__ = ["SHRINK", "ModeMeans", "error_of_sum", "fit_deviations", "fit_mode_means", "slice_sums"]
+__all__ = ["SHRINK", "ModeMeans", "error_of_sum", "fit_mode_means", "fit_stds", "slice_sums"]
 
-SHRINK = 5.0  # observations that a slice must have for its own mean to count half
-TOL, MAX_ROUNDS = 1e-8, 100  # of the conjugate gradients: effects are estimates, their digits few
-CONSTANT = 1e-10  # deviations below this share of a slice's root mean square are rounding
+SHRINK = 5.0  # observations with which a slice keeps half of its own effect
+TOL, MAX_ITER = 1e-8, 100  # of the conjugate gradients
+CONSTANT = 1e-10  # standard deviation relative to the root mean square that counts as rounding
 
 
 def slice_sums(column: Array, values: Array, n: int) -> Array:
@@ -60,47 +60,54 @@ def error_of_sum(numbers: Array, groups: Array | None = None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ModeMeans:
-    """A grand mean and effects of slices that add to it, as `fit_mode_means` finds them.
+    """A grand mean and effects of slices, as `fit_mode_means` returns them.
 
     Attributes
     ----------
     mean : complex
         The grand mean.
     effects : tuple of ndarray
-        Per mode taken, one effect a slice.
-    left : ndarray
-        The values less all that.
+        For each fitted mode, one effect per slice.
+    residuals : ndarray
+        The values minus the mean and their effects.
     degrees_of_freedom : float
-        What the means took from the data: shrunk effects count in part.
+        Effective degrees of freedom of mean and effects.
     """
 
     mean: complex
     effects: tuple[Array, ...]
-    left: Array
+    residuals: Array
     degrees_of_freedom: float
 
     @cached_property
     def error(self) -> float:
-        """Mean square left, as generalized cross-validation expects it of other entries."""
-        kept = 1 - self.degrees_of_freedom / len(self.left)
-        return float(np.mean(np.abs(self.left) ** 2)) / kept**2 if kept > 0 else np.inf
+        """Mean squared error of other entries, estimated by generalized cross-validation."""
+        kept = 1 - self.degrees_of_freedom / len(self.residuals)
+        return float(np.mean(np.abs(self.residuals) ** 2)) / kept**2 if kept > 0 else np.inf
 
 
 def fit_mode_means(columns: Sequence[Array], sizes: Sequence[int], values: Array) -> ModeMeans:
-    """Fit a grand mean and an effect for every slice of some modes, all at once.
-
-    Minimizes ``sum |value - mean - sum_k effect_k[i_k]|^2 + SHRINK sum_k ||effect_k||^2`` over the
-    observed entries: a slice with ``n`` of them keeps about ``n / (n + SHRINK)`` of the effect that
-    least squares would give it, and one without any has effect 0.
+    """Fit a grand mean and an effect for every slice of some modes by penalized least squares.
 
     Parameters
     ----------
-    columns : sequence of ndarray
-        Per mode taken, the coordinates of the entries.
+    columns : sequence of ndarray of shape (m,)
+        For each mode to fit, the indices of the entries along it.
     sizes : sequence of int
-        Per mode taken, its size.
-    values : ndarray
-        The entries.
+        Sizes of these modes.
+    values : ndarray of shape (m,)
+        The observed values.
+
+    Returns
+    -------
+    ModeMeans
+        Mean, effects, residuals and degrees of freedom.
+
+    Notes
+    -----
+    Minimizes ``sum |value - mean - sum_k effect_k[i_k]|^2 + 5 sum_k ||effect_k||^2`` over the
+    observed entries by conjugate gradients. A slice with ``n`` of them keeps about
+    ``n / (n + 5)`` of its least-squares effect, and one without any has effect 0.
     """
     counts = [np.bincount(column, minlength=n) for column, n in zip(columns, sizes, strict=True)]
     cuts = np.cumsum([1, *sizes])[:-1]
@@ -116,39 +123,55 @@ def fit_mode_means(columns: Sequence[Array], sizes: Sequence[int], values: Array
         pairs = zip(columns, sizes, strict=True)
         return np.concatenate([[numbers.sum()], *(slice_sums(c, numbers, n) for c, n in pairs)])
 
-    # conjugate gradients on the normal equations, whose diagonal are the counts
+    # conjugate gradients on the normal equations, preconditioned by their diagonal
     ridge = np.concatenate([[0.0], np.full(sum(sizes), SHRINK)])
     diagonal = np.concatenate([[len(values)], *counts]) + ridge
     x = np.zeros(len(diagonal), dtype=values.dtype)
-    slope = gather(values)
-    direction = slope / diagonal
-    square = first = np.vdot(slope, direction).real
-    for _ in range(MAX_ROUNDS):
+    residual = gather(values)  # of the normal equations
+    direction = residual / diagonal
+    square = first = np.vdot(residual, direction).real
+    for _ in range(MAX_ITER):
         if not square > TOL**2 * first:
             break
         image = gather(predict(direction)) + ridge * direction
         alpha = square / np.vdot(direction, image).real
-        x, slope = x + alpha * direction, slope - alpha * image
-        last, square = square, np.vdot(slope, slope / diagonal).real
-        direction = slope / diagonal + (square / last) * direction
+        x, residual = x + alpha * direction, residual - alpha * image
+        last, square = square, np.vdot(residual, residual / diagonal).real
+        direction = residual / diagonal + (square / last) * direction
     mean, *effects = np.split(x, cuts)
-    taken = 1.0 + sum(_freedom(count) for count in counts)
-    return ModeMeans(mean[0], tuple(effects), values - predict(x), taken)
+    freedom = 1.0 + sum(_freedom(count) for count in counts)
+    return ModeMeans(mean[0], tuple(effects), values - predict(x), freedom)
 
 
 def _freedom(counts: Array) -> float:
     """Degrees of freedom of the effects of a mode beside the mean, exact for balanced data."""
-    n_seen = int(np.count_nonzero(counts))
-    return float(np.sum(counts / (counts + SHRINK))) * (1 - 1 / n_seen)
+    n_observed = int(np.count_nonzero(counts))
+    return float(np.sum(counts / (counts + SHRINK))) * (1 - 1 / n_observed)
 
 
-def fit_deviations(column: Array, n: int, values: Array) -> Array:
+def fit_stds(column: Array, n: int, values: Array) -> Array:
     """Estimate the standard deviation of every slice of a mode about its own mean.
 
-    Slices may have units of their own, so it is logarithms that are shrunk: that of a slice with
-    ``f + 1`` entries to ``(f own + SHRINK common) / (f + SHRINK)``, ``common`` being the mean of
-    all with weights ``f``. Slices that are constant, seen once or never take the common one; where
-    there is no other slice that is 1.
+    Parameters
+    ----------
+    column : ndarray of int of shape (m,)
+        Indices of the entries along the mode.
+    n : int
+        Size of the mode.
+    values : ndarray of shape (m,)
+        The observed values.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        One positive standard deviation per slice.
+
+    Notes
+    -----
+    Slices may have different units, therefore logarithms are shrunk: that of a slice with
+    ``f + 1`` entries becomes ``(f own + 5 common) / (f + 5)``, where ``common`` is the mean of all
+    logarithms with weights ``f``. Slices that are constant or have fewer than two entries take
+    the common value, which is 0 (a standard deviation of 1) if there is no other slice.
     """
     counts = np.bincount(column, minlength=n)
     sums, squares = slice_sums(column, values, n), slice_sums(column, np.abs(values) ** 2, n)

@@ -1,4 +1,4 @@
-"""Preprocessing that real data need: fitted on the observed entries alone, undone exactly."""
+"""Preprocessing: transform, centring, standardization and bounds, and their inverse."""
 
 from __future__ import annotations
 
@@ -9,63 +9,69 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensormend.completion.means import fit_deviations, fit_mode_means
+from tensormend.completion.means import fit_mode_means, fit_stds
 from tensormend.core.algebra import Array, as_shape, is_inexact, normalize_mode, power_of_two
 from tensormend.core.fibres import check_indices
 from tensormend.errors import InputError
 
 __all__ = ["FittedPreprocessing", "Preprocessing"]
 
-BLOCK = 2**18  # values worked on at a time, in double precision
+BLOCK = 2**18  # values transformed at a time, in double precision
 
 
 Center = Literal["auto", "mean", "all"] | Sequence[int] | None
-"""What may be subtracted before a fit, see `Preprocessing`."""
+"""Types of the parameter ``center`` of `complete` and `Preprocessing`."""
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to the values before a fit and inverted after it; nothing by default.
+    """Settings of the transformation of values before a fit, which is inverted after it.
 
-    The steps are applied in the order of the parameters, and `FittedPreprocessing` inverts them in
-    the opposite order.
+    The steps are applied in the order of the parameters and inverted in the opposite order. By
+    default the values are fitted as they are, except that `complete` may center them.
 
     Parameters
     ----------
     transform : {"log1p"} or None, default=None
-        Function of every value; ``"log1p"`` is for counts and other values above -1.
-    center : {"auto", "mean", "all"}, sequence of int, or None, default="auto"
-        Subtract ``mean + sum_k effect_k[i_k]``, a grand mean and one effect for every slice of
-        some modes: the grand mean alone (``"mean"``), with the effects of all modes (``"all"``) or
-        of those named, or nothing (``None``). With ``"auto"`` the centring is part of the model:
-        where `complete` compares models on held-out entries it is compared with them, and where
-        nothing is compared (a given rank, or `fit`) nothing is subtracted.
+        Function applied to every value; ``"log1p"`` suits counts and requires values above -1.
+    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
+        What to subtract: a grand mean (``"mean"``), a grand mean and an effect for every slice of
+        all modes (``"all"``) or of the given modes, or nothing (``None``). ``"auto"`` lets
+        `complete` choose with the model, by the rule in the notes; `fit` then subtracts nothing.
     standardize : int or None, default=None
         Mode whose slices are divided by their standard deviations, each about its own mean.
     clip : pair of float or None, default=None
-        Least and largest value that the inverse may return, ``None`` for no bound on a side.
+        Smallest and largest value that the inverse returns; ``None`` on a side is no bound.
 
     Raises
     ------
     InputError
         If a setting is not one of those described above.
 
+    See Also
+    --------
+    complete : Takes these settings as ``preprocessing`` or one by one.
+
     Notes
     -----
-    The means are fitted by least squares on the observed entries, all effects at once, with
-    ``5 ||effects||^2`` added to the squares: a slice with ``n`` observations keeps about
-    ``n / (n + 5)`` of its effect, and one without any has none. Logarithms of standard deviations
-    are shrunk in the same way, to their mean over the slices; slices that are constant or observed
-    less than twice take that mean.
+    Centring subtracts ``mean + sum_k effect_k[i_k]``. Mean and effects minimize the sum of squares
+    over the observed entries plus ``5 sum_k ||effect_k||^2``: a slice with ``n`` observations keeps
+    about ``n / (n + 5)`` of its effect, and one without any has effect 0. Logarithms of standard
+    deviations are shrunk in the same way towards their mean over the slices; slices that are
+    constant or have fewer than two observations take that mean.
 
-    Means that are added back raise the multilinear rank, by up to 2 in every mode. Data that are
-    exactly of low rank are better left as they are.
+    ``center="auto"`` has one rule: a Tucker model, of given or selected rank, is fitted without
+    centring, because adding means back raises the multilinear rank, by up to 2 in every mode.
+    Shrinkage, as selected by ``complete(data)``, is fitted to values minus their grand mean. If
+    whole fibres are missing, and effects of all modes alone halve the mean squared error of the
+    grand mean on held-out entries, shrinkage with these effects is compared as well.
 
     Examples
     --------
     >>> indices = np.array([[0, 0], [0, 1], [1, 0], [2, 1]])
     >>> values = np.array([3.0, 5.0, 0.0, 8.0])
-    >>> settings = Preprocessing(transform="log1p", center="all", clip=(0, None))
+    >>> import tensormend as tm
+    >>> settings = tm.Preprocessing(transform="log1p", center="all", clip=(0, None))
     >>> fitted = settings.fit(indices, values, (3, 2))
     >>> inside = fitted.transform(indices, values)
     >>> bool(np.allclose(fitted.inverse_transform(indices, inside), values))
@@ -79,21 +85,24 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if self.transform not in (None, "log1p"):
-            raise InputError(f"transform must be 'log1p' or None, got {self.transform!r}")
+            raise InputError(
+                f"transform must be 'log1p' or None, got {self.transform!r}; apply other functions "
+                "to the data before"
+            )
         if self.center is not None and not isinstance(self.center, str):
             object.__setattr__(self, "center", _as_modes(self.center))
         elif self.center not in (None, "auto", "mean", "all"):
             raise InputError(f"{_CENTER}, got {self.center!r}; for example center=(0, 2)")
         if self.standardize is not None and not _is_mode(self.standardize):
             raise InputError(
-                f"standardize must be one mode, or None, got {self.standardize!r}; modes count "
-                "from 0"
+                f"standardize must be one mode, or None, got {self.standardize!r}; for example "
+                "standardize=0"
             )
         _bounds(self.clip)
 
     @property
     def is_identity(self) -> bool:
-        """Whether values stay as they are, so that there is nothing to fit."""
+        """Whether the settings change no value, so that there is nothing to fit."""
         return self._keeps_values and self.clip is None
 
     @property
@@ -102,7 +111,7 @@ class Preprocessing:
         return self.transform is None and self.standardize is None and not is_centred
 
     def center_modes(self, order: int) -> tuple[int, ...] | None:
-        """Return the modes with effects, ``()`` for the mean alone, ``None`` for no centring.
+        """Return the modes whose slices have effects.
 
         Parameters
         ----------
@@ -112,7 +121,8 @@ class Preprocessing:
         Returns
         -------
         tuple of int or None
-            The modes with effects, ``()`` for the mean alone, ``None`` for no centring.
+            The modes, numbered from 0; ``()`` for the grand mean alone, ``None`` for no centring,
+            also with ``center="auto"``.
 
         Raises
         ------
@@ -125,7 +135,7 @@ class Preprocessing:
             return tuple(range(order)) if self.center == "all" else ()
         modes = tuple(normalize_mode(int(k), order) for k in self.center)
         if len(set(modes)) < len(modes):
-            raise InputError(f"center must name every mode once, got {self.center}; drop repeats")
+            raise InputError(f"center must name a mode only once, got {self.center}; drop repeats")
         return modes
 
     def with_center(self, modes: tuple[int, ...] | None) -> Preprocessing:
@@ -134,31 +144,37 @@ class Preprocessing:
         Parameters
         ----------
         modes : tuple of int or None
-            Modes in the order wanted, each once.
+            Modes with effects, ``()`` for the grand mean alone, ``None`` for no centring.
 
         Returns
         -------
         Preprocessing
-            The same settings with the centring that `center_modes` describes.
+            A copy with that centring.
         """
         return replace(self, center="mean" if modes == () else modes)
 
     def fit(self, indices: Any, values: Any, shape: Sequence[int]) -> FittedPreprocessing:
-        """Fit the means and deviations to the observed entries of a tensor.
+        """Fit means and standard deviations to the observed entries of a tensor.
 
         Parameters
         ----------
-        indices : array_like
-            ``m x d`` integers, the places of the values.
-        values : array_like
-            The observed values.
+        indices : array_like of int of shape (m, d)
+            Indices of the observed entries.
+        values : array_like of shape (m,)
+            Their values.
         shape : sequence of int
-            Sizes of the modes.
+            Shape of the tensor.
 
         Returns
         -------
         FittedPreprocessing
-            Preprocessing with its means and standard deviations.
+            The transformation and its inverse.
+
+        Raises
+        ------
+        InputError
+            If indices and values do not match, values are not finite, lie outside of ``clip``, or
+            are not above -1 with ``transform="log1p"``.
         """
         shape = as_shape(shape)
         indices = check_indices(np.asarray(indices), shape).astype(np.int64, copy=False)
@@ -170,7 +186,7 @@ class Preprocessing:
         work = _widened(values)
         if self.transform is not None:
             np.log1p(work, out=work)
-        # a power of two loses no bit, and squares neither overflow nor vanish
+        # division by a power of two is exact, and squares neither overflow nor underflow
         unit = power_of_two(float(np.abs(work.view(np.float64)).max()))
         work /= unit
         means, effects = None, {}
@@ -178,10 +194,10 @@ class Preprocessing:
             columns, sizes = [indices[:, k] for k in modes], [shape[k] for k in modes]
             means = fit_mode_means(columns, sizes, work)
             effects = {k: unit * part for k, part in zip(modes, means.effects, strict=True)}
-            work = means.left
+            work = means.residuals
         stds = None
         if mode is not None:
-            stds = unit * fit_deviations(indices[:, mode], shape[mode], work)
+            stds = unit * fit_stds(indices[:, mode], shape[mode], work)
         return FittedPreprocessing(
             shape=shape,
             value_transform=self.transform,
@@ -224,15 +240,15 @@ class FittedPreprocessing:
     mean : scalar or None
         The grand mean; ``None`` if nothing is subtracted.
     effects : mapping of int to array
-        For every mode that has them one effect per slice, added to the mean.
+        One effect per slice, for every mode that has effects.
     standardize : int or None
         Mode whose slices are divided by ``stds``.
     stds : array or None
         One standard deviation per slice of that mode.
     clip : pair of float
-        Least and largest value that `inverse_transform` returns.
+        Smallest and largest value that `inverse_transform` returns.
     degrees_of_freedom : float
-        Degrees of freedom of the means, those of shrunk effects counted in part.
+        Effective degrees of freedom of mean and effects.
     """
 
     shape: tuple[int, ...]
@@ -252,61 +268,107 @@ class FittedPreprocessing:
             if not 0 <= k < len(self.shape) or array.shape != self.shape[k : k + 1]:
                 raise InputError(
                     f"effects and standard deviations must have one number per slice of their mode "
-                    f"in shape {self.shape}, got shape {array.shape} for mode {k}"
+                    f"in shape {self.shape}, got shape {array.shape} for mode {k}; fit again"
                 )
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> FittedPreprocessing:
-        """Return what does nothing."""
+        """Return the identity, for a tensor of a given shape."""
         return cls(shape, None, None, {}, None, None, (-math.inf, math.inf))
 
     @property
     def is_identity(self) -> bool:
-        """Whether values stay as they are, both ways."""
+        """Whether neither `transform` nor `inverse_transform` changes values."""
         return self.keeps_values and self.clip == (-math.inf, math.inf)
 
     @property
     def keeps_values(self) -> bool:
-        """Whether a fit works on the values as they are, whatever is clipped after it."""
+        """Whether `transform` changes no value; `inverse_transform` may still clip."""
         return self.value_transform is None and self.mean is None and self.standardize is None
 
     def transform(self, indices: Any, values: Any) -> Array:
-        """Bring values at ``m x d`` indices to where a fit should work; the data type is kept."""
+        """Transform values to the units of the fit; the data type is kept.
+
+        Parameters
+        ----------
+        indices : array_like of int of shape (m, d)
+            Indices of the values.
+        values : array_like of shape (m,)
+            Values in the units of the data.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The transformed values.
+
+        Raises
+        ------
+        InputError
+            If indices and values do not match, or a value cannot be transformed.
+        """
         indices, values = self._check(indices, values)
         if self.value_transform is not None:
             _check_above_minus_one(values)
         out = np.empty(values.shape, dtype=self._out_dtype(values))
-        for part, work, offset, deviation in self._blocks(indices, values):
+        for part, work, offset, std in self._blocks(indices, values):
             if self.value_transform is not None:
                 np.log1p(work, out=work)
-            out[part] = (work - offset) / deviation
+            out[part] = (work - offset) / std
         return out
 
     def inverse_transform(self, indices: Any, values: Any) -> Array:
-        """Bring values at ``m x d`` indices back to the units of the data, within the bounds."""
+        """Transform values back to the units of the data, and clip them.
+
+        Parameters
+        ----------
+        indices : array_like of int of shape (m, d)
+            Indices of the values.
+        values : array_like of shape (m,)
+            Values in the units of the fit.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Values in the units of the data.
+
+        Raises
+        ------
+        InputError
+            If indices and values do not match.
+        """
         indices, values = self._check(indices, values)
         out = np.empty(values.shape, dtype=self._out_dtype(values))
-        for part, work, offset, deviation in self._blocks(indices, values):
-            out[part] = self._finish(work * deviation + offset)
+        for part, work, offset, std in self._blocks(indices, values):
+            out[part] = self._finish(work * std + offset)
         return out
 
     def inverse_transform_block(self, array: Array, keys: Sequence[Any] | None = None) -> Array:
-        """Bring a block of the tensor back to the units of the data, within the bounds.
+        """Transform a block of the tensor back to the units of the data, and clip it.
 
         Parameters
         ----------
         array : ndarray
-            The block, with as many axes as the tensor has modes.
-        keys : sequence of object, optional
-            Per mode the indices that the block has, as ``np.ix_`` takes or gives them, or a slice;
-            by default the whole tensor.
+            Values in the units of the fit, with one axis per mode of the tensor.
+        keys : sequence of slice or array_like of int, default=None
+            Indices of the block along each mode, as ``np.ix_`` takes or returns them, or slices;
+            ``None`` if the block is the whole tensor.
+
+        Returns
+        -------
+        ndarray
+            The block in the units of the data.
+
+        Raises
+        ------
+        InputError
+            If ``keys`` do not match the shapes of block and tensor.
         """
         array = _as_numbers(array)
         self._check_real(array)
         if keys is None:
             keys = [slice(None)] * len(self.shape)
-        places = [np.arange(n)[key].ravel() for n, key in zip(self.shape, keys, strict=False)]
-        sizes = tuple(map(len, places))
+        indices = [np.arange(n)[key].ravel() for n, key in zip(self.shape, keys, strict=False)]
+        sizes = tuple(map(len, indices))
         if len(keys) != len(self.shape) or array.shape != sizes:
             raise InputError(
                 f"a block needs one vector of indices per mode ({len(self.shape)}) and their "
@@ -316,35 +378,35 @@ class FittedPreprocessing:
         rows = max(1, BLOCK // max(1, math.prod(sizes[1:])))
         for first in range(0, len(array), rows):
             part = slice(first, first + rows)
-            offset, deviation = self._fitted_at(np.ix_(places[0][part], *places[1:]))
-            out[part] = self._finish(_widened(array[part]) * deviation + offset)
+            offset, std = self._fitted_at(np.ix_(indices[0][part], *indices[1:]))
+            out[part] = self._finish(_widened(array[part]) * std + offset)
         return out
 
     def describe(self) -> str:
-        """Say in a sentence what is done."""
+        """Describe the transformation in a sentence."""
         if self.is_identity:
-            return "Values are taken as they are."
-        steps = ["log1p taken"] if self.value_transform else []
+            return "Values are fitted as they are."
+        steps = ["log1p applied"] if self.value_transform else []
         if self.mean is not None:
             what = f"the grand mean {self.mean:.4g}"
             if self.effects:
                 what += f" and an effect for every slice of {_list_modes(sorted(self.effects))}"
-            steps.append(f"{what} taken out")
+            steps.append(f"{what} subtracted")
         if self.stds is not None:
             low, high = self.stds.min(), self.stds.max()
             steps.append(
                 f"slices of mode {self.standardize} divided by their standard deviations "
                 f"({low:.3g} to {high:.3g})"
             )
-        text = "; ".join(steps) or "values are taken as they are"
+        text = "; ".join(steps) or "values are fitted as they are"
         if self.clip != (-math.inf, math.inf):
-            text += f"; what comes out is kept between {self.clip[0]:g} and {self.clip[1]:g}"
+            text += f"; imputed values clipped to between {self.clip[0]:g} and {self.clip[1]:g}"
         return f"{text[0].upper()}{text[1:]}."
 
     # files
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return everything by name, as arrays."""
+        """Return the attributes as arrays, by name."""
         arrays = {
             "shape": np.array(self.shape),
             "value_transform": np.array(self.value_transform or ""),
@@ -360,7 +422,7 @@ class FittedPreprocessing:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> FittedPreprocessing:
-        """Return the preprocessing of which `as_arrays` was made."""
+        """Return the preprocessing that `as_arrays` has written."""
         try:
             shape = as_shape(arrays["shape"].tolist())
             is_standardized = "stds" in arrays
@@ -377,7 +439,9 @@ class FittedPreprocessing:
                 degrees_of_freedom=float(arrays["degrees_of_freedom"]),
             )
         except KeyError as error:
-            raise InputError(f"preprocessing needs an array that is not there: {error}") from error
+            raise InputError(
+                f"preprocessing needs an array that is not there: {error}; write the file anew"
+            ) from error
 
     # one block of values at a time
 
@@ -392,8 +456,8 @@ class FittedPreprocessing:
             self.value_transform or self.clip != (-math.inf, math.inf)
         ):
             raise InputError(
-                "this preprocessing has a logarithm or bounds, which are for real values, got "
-                "complex ones; take their real part"
+                "preprocessing with transform or clip takes real values, got complex ones; take "
+                "their real part"
             )
 
     def _out_dtype(self, values: Array) -> np.dtype[Any]:
@@ -403,17 +467,17 @@ class FittedPreprocessing:
     def _blocks(self, indices: Array, values: Array) -> Iterator[tuple[slice, Array, Any, Any]]:
         for first in range(0, len(values), BLOCK):
             part = slice(first, first + BLOCK)
-            offset, deviation = self._fitted_at(tuple(indices[part].T))
-            yield part, _widened(values[part]), offset, deviation
+            offset, std = self._fitted_at(tuple(indices[part].T))
+            yield part, _widened(values[part]), offset, std
 
-    def _fitted_at(self, places: Sequence[Array]) -> tuple[Any, Any]:
+    def _fitted_at(self, indices: Sequence[Array]) -> tuple[Any, Any]:
         """Return what is subtracted and divided by, at index arrays that broadcast."""
         offset = 0.0 if self.mean is None else self.mean
         for k, effect in self.effects.items():
-            offset = offset + effect[places[k]]
+            offset = offset + effect[indices[k]]
         if self.standardize is None or self.stds is None:
             return offset, 1.0
-        return offset, self.stds[places[self.standardize]]
+        return offset, self.stds[indices[self.standardize]]
 
     def _finish(self, work: Array) -> Array:
         if self.value_transform is not None:
@@ -472,7 +536,7 @@ def _bounds(clip: Any) -> tuple[float, float]:
 def _as_numbers(given: Any) -> Array:
     values: Array = np.asarray(given)
     if values.dtype.kind not in "biufc":
-        raise InputError(f"values must be numbers, got an array of {values.dtype}")
+        raise InputError(f"values must be numbers, got an array of {values.dtype}; convert them")
     if is_inexact(values.dtype):
         return values
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
@@ -482,7 +546,8 @@ def _as_values(given: Any, size: int) -> Array:
     values = _as_numbers(given)
     if values.shape != (size,):
         raise InputError(
-            f"values must be one per row of indices, shape ({size},), got shape {values.shape}"
+            f"values must be one per row of indices, shape ({size},), got shape {values.shape}; "
+            "give as many of both"
         )
     bad = ~np.isfinite(values)
     if bad.any():

@@ -1,4 +1,4 @@
-"""What `complete` returns: the fit, and the completed data in the type that was given."""
+"""`Completion`, the result of `complete`."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ KIND = "completion"
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Entries that a fit is assessed by.
+    """Entries on which a fit is assessed, and predictions for them.
 
     Attributes
     ----------
-    held : array of int
-        Positions among the observed entries.
-    predicted : array or None
-        What was predicted for them; ``None`` for the values of the fit.
+    held : ndarray of int
+        Positions of the held-out entries among the observed ones.
+    predicted : ndarray or None
+        Predictions for them; ``None`` if the final fit predicts them.
     degrees_of_freedom : float
-        Degrees of freedom of the model.
-    groups : array of int or None
-        Entries that were held out together share a number.
-    folds : array of int or None
-        Number of the fit that predicted each, where there were several.
+        Degrees of freedom of the final fit, without those of the preprocessing.
+    groups : ndarray of int or None
+        Group of each held-out entry, within which errors may be correlated.
+    folds : ndarray of int or None
+        Fold of each held-out entry, if several fits were assessed.
     in_sample : bool
-        Whether the fit had seen them.
+        Whether the fit used these entries.
     regularized : bool
         Whether the fit was regularized by shrinkage.
-    other_indices, other_values : array or None
-        Entries that are compared in place of observed ones.
+    other_indices, other_values : ndarray or None
+        Validation entries that are used in place of held-out ones.
     """
 
     held: Array
@@ -73,24 +73,24 @@ class Assessment:
     other_values: Array | None = None
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return everything by name, as arrays."""
+        """Return the attributes as arrays, by name."""
         return {k: np.asarray(v) for k, v in vars(self).items() if v is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Assessment:
-        """Return what `as_arrays` was made of."""
+        """Return the assessment that `as_arrays` has written."""
         parts: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in arrays.items()}
         return cls(**{"predicted": None, **parts})
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Completion:
-    """The outcome of `complete`: a fit, and the data with their missing entries filled in.
+    """Result of `complete`: the completed data, and the fit they come from.
 
-    Observed entries are returned as they were given, those held out among them, unless
-    ``keep_observed=False`` asks for the fitted values there too. Of a tensor that is too large to
-    form, ask for entries (`entries`), slices (brackets), positions (`isel`) or labels (`sel`):
-    these allocate nothing beyond what is asked for.
+    Observed entries, held-out ones included, are returned as they were given, unless
+    ``keep_observed=False`` requests fitted values there too. A tensor that is too large to
+    allocate can be evaluated in parts: single entries (`entries`), slices (``result[3, :, 5]``),
+    by position (`isel`) or by label (`sel`).
 
     Attributes
     ----------
@@ -98,29 +98,29 @@ class Completion:
         The final fit, in the units of the fit: ``fit.x`` is a `Tucker` of the values after
         preprocessing, and ``fit.history`` has its iterations.
     observations : Observations
-        The observed entries, and the type of data they came in.
+        The observed entries, and the container they came in.
     preprocessing : FittedPreprocessing
-        What was done to the values before the fit and is inverted in what is returned.
+        Transformation of the values before the fit, which is inverted in all that is returned.
     assessment : Assessment
         Held-out entries and their predictions, from which `trust` is computed.
     trials : tuple of Trial
         The models that were compared, in order; empty for a given rank.
     best_trial : Trial or None
-        The selected one, whose ``str`` describes it; ``None`` for a given rank.
+        The selected model, described by ``str(best_trial)``; ``None`` for a given rank.
     n_iter : int
-        Iterations of all fits, those of the search and of resumed runs included.
+        Iterations of all fits, including those of the search and of the run that was resumed.
     seconds : float
         Time of the whole run, since `complete` was called.
     notes : tuple of str
-        What there is to say about search and fit.
+        Remarks on search and fit, a sentence each.
 
     Notes
     -----
-    A NumPy array, and values with indices, come back as an array; a masked array with nothing
-    masked; a DataArray with its dimensions, coordinates, attributes and name; a Series over the
-    full product of its levels; a DataFrame with the same columns and a row for every entry; a
-    sparse.COO with every entry stored. Integers and booleans come back as float64, because what
-    is filled in need not be whole.
+    Arrays, and values with indices, are returned as an array; a masked array has no masked entry;
+    a DataArray keeps its dimensions, coordinates, attributes and name; a Series has the full
+    product of its levels as index; a DataFrame has the same columns and a row for every entry; a
+    sparse.COO stores every entry. Integers and booleans become float64, because imputed values
+    need not be integers.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Completion:
 
     @property
     def success(self) -> bool:
-        """Whether the final fit met a stopping criterion, not that missing entries are accurate."""
+        """Whether the final fit met a stopping criterion; accuracy is assessed by `trust`."""
         return self.fit.success
 
     @property
@@ -175,22 +175,22 @@ class Completion:
 
     @cached_property
     def trust(self) -> Trust:
-        """How far the completed data can be trusted, and why; made once and kept."""
+        """Estimated error of imputed values, with a verdict; computed once."""
         given, assessment = self.observations, self.assessment
-        places, values, held = given.indices, given.values, assessment.held
+        indices, values, held = given.indices, given.values, assessment.held
         if assessment.other_indices is not None and assessment.other_values is not None:
             held = len(values) + np.arange(len(assessment.other_values))
-            places = np.concatenate([places, assessment.other_indices])
+            indices = np.concatenate([indices, assessment.other_indices])
             values = np.concatenate([values, assessment.other_values])
         predicted = assessment.predicted
-        seen = self._values(places)
+        fitted = self._values(indices)
         return judge(
-            places,
+            indices,
             values,
             given.shape,
             held=held,
-            predicted=seen[held] if predicted is None else predicted,
-            residuals=values - seen,
+            predicted=fitted[held] if predicted is None else predicted,
+            residuals=values - fitted,
             degrees_of_freedom=assessment.degrees_of_freedom
             + self.preprocessing.degrees_of_freedom,
             groups=assessment.groups,
@@ -201,11 +201,11 @@ class Completion:
             mode_names=[given.container.describe(k, ())[0] for k in range(len(given.shape))],
         )
 
-    # the whole
+    # the whole tensor
 
     @cached_property
     def data(self) -> Any:
-        """The completed data, in the kind that came in; made once and kept."""
+        """The completed data, in the type that was given; computed once."""
         return self.fitted_values(keep_observed=True)
 
     def fitted_values(
@@ -214,24 +214,24 @@ class Completion:
         keep_observed: bool = False,
         memory_limit: float | None = DEFAULT_MEMORY_LIMIT,
     ) -> Any:
-        """Evaluate the model at every entry, in the units and the kind of the data.
+        """Evaluate the model at every entry, in the units and the type of the data.
 
         Parameters
         ----------
         keep_observed : bool, default=False
-            Return observed entries as they were given, as `data` does.
+            Whether observed entries keep their values, as in `data`.
         memory_limit : float or None, default=2**32
-            Largest number of bytes to allocate; ``None`` for no limit.
+            Largest number of bytes to allocate; ``None`` is no limit.
 
         Returns
         -------
-        array or labelled data
-            Newly allocated at every call, of the type that was given to `complete`.
+        array_like
+            The tensor, newly allocated, in the type that was given to `complete`.
 
         Raises
         ------
         MemoryLimitError
-            If the whole tensor would take more than ``memory_limit`` bytes.
+            If the tensor would take more than ``memory_limit`` bytes.
         """
         keys = (slice(None),) * self.fit.x.ndim
         return self._wrapped(keys, keep_observed, memory_limit, "the completed data")
@@ -239,29 +239,34 @@ class Completion:
     # parts
 
     def entries(self, indices: Any, *, keep_observed: bool = True) -> Array:
-        """Evaluate entries at an ``m x d`` array of indices (one index tuple counts as one row).
+        """Return single entries.
 
         Parameters
         ----------
-        indices : array_like
-            Integer array of shape ``(m, d)``, one row of indices per entry.
+        indices : array_like of int of shape (m, d) or (d,)
+            Indices of the entries, one row per entry.
         keep_observed : bool, default=True
             Whether observed entries keep their values; otherwise they take those of the model.
 
         Returns
         -------
-        ndarray
+        ndarray of shape (m,)
             One value per row of ``indices``.
+
+        Raises
+        ------
+        InputError
+            If an index is not an integer within the shape.
         """
-        places = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
-        values = self._values(places)
+        rows_of_indices = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
+        values = self._values(rows_of_indices)
         if keep_observed:
-            rows = self.observations.find(places)
+            rows = self.observations.find(rows_of_indices)
             values[rows >= 0] = self.observations.values[rows[rows >= 0]]
         return values
 
     def __getitem__(self, key: Any) -> Any:
-        """Numbers of a slice, from integers, slices and an ellipsis, as NumPy has them."""
+        """Return a part of the tensor as an array, by integers, slices and an ellipsis."""
         keys = expand_key(key, self.shape, "entries(indices)")
         check_memory(self._sizes(keys), self.fit.x.dtype, DEFAULT_MEMORY_LIMIT, "the slice")
         block = self._part(keys, keep_observed=True)
@@ -278,26 +283,40 @@ class Completion:
         keep_observed: bool = True,
         **by_name: Any,
     ) -> Any:
-        """Select a part of labelled data by a label, a list or a slice for each mode.
+        """Select a part of labelled data by labels, as ``xarray`` does.
 
-        Labels mean what they do in ``xarray`` and in pandas' ``loc``: slices include their end,
-        and dates may be given as strings. Names that are no Python words, or ``keep_observed``,
-        go into a dict, given first.
+        Slices include their end, and dates may be given as strings, as in ``xarray`` and in the
+        ``loc`` of pandas.
 
         Parameters
         ----------
-        labels : mapping of hashable to object, optional
-            Labels by the name of the mode, for names that are not Python identifiers.
+        labels : mapping, optional
+            A label, a list of labels or a slice of labels for each mode, by the name of the mode.
         keep_observed : bool, default=True
             Whether observed entries keep their values; otherwise they take those of the model.
         **by_name
-            A label, a list of labels or a slice for each mode named.
+            The same as keywords, for modes whose names are Python identifiers.
 
         Returns
         -------
-        object
-            A DataArray; a Series, without the levels for which one label was given; or rows of a
-            DataFrame.
+        DataArray, Series, DataFrame or TensorData
+            A part of `data`. A mode with a single label is dropped, except from a DataFrame.
+
+        Raises
+        ------
+        InputError
+            If the data have no labels, or a name or label does not exist.
+        MemoryLimitError
+            If the part would take more than 4 GiB.
+
+        Examples
+        --------
+        >>> import tensormend as tm
+        >>> table = np.array([[1.0, 2.0], [3.0, np.nan]])
+        >>> cities, years = np.array(["Pisa", "Ulm"]), np.array([2020, 2021])
+        >>> data = tm.TensorData(table, dims=("city", "year"), coords=(cities, years))
+        >>> tm.complete(data, rank=1).sel(city="Ulm").values.round(3)
+        array([3., 6.])
         """
         keys = self.observations.container.find(_merge(labels, by_name))
         return self._wrapped(keys, keep_observed, DEFAULT_MEMORY_LIMIT, "the selection")
@@ -315,17 +334,24 @@ class Completion:
         Parameters
         ----------
         positions : mapping, optional
-            An integer, a slice or a list of integers for each mode, by the name of the mode or by
-            its number.
+            An integer, a slice or a list of integers for each mode, by the name or the number of
+            the mode.
         keep_observed : bool, default=True
-            Return observed entries as they were given.
+            Whether observed entries keep their values; otherwise they take those of the model.
         **by_name
-            The same for modes whose names are Python words.
+            The same as keywords, for modes whose names are Python identifiers.
 
         Returns
         -------
-        array or labelled data
-            A part of what `data` is; a mode for which one integer was given is dropped.
+        array_like
+            A part of `data`, in the same type. A mode with a single integer is dropped.
+
+        Raises
+        ------
+        InputError
+            If a mode or position does not exist.
+        MemoryLimitError
+            If the part would take more than 4 GiB.
 
         Examples
         --------
@@ -358,14 +384,18 @@ class Completion:
 
         Parameters
         ----------
-        path : path
+        path : path-like
             File to write; an existing one is replaced.
+
+        See Also
+        --------
+        Completion.load : Read the file.
 
         Notes
         -----
-        The file holds factors, preprocessing, observed entries, trials and the held-out entries,
-        and the names and labels of the modes; not the completed tensor. It has a format version,
-        and a version of tensormend that does not know it refuses the file.
+        The file holds core and factors, preprocessing, observed and held-out entries, trials, and
+        names and labels of the modes, but not the completed tensor. It has a format version:
+        versions of tensormend that are too old to read it refuse it.
         """
         facts = {"n_iter": self.n_iter, "seconds": self.seconds, "notes": self.notes}
         best = () if self.best_trial is None else (self.best_trial,)
@@ -386,18 +416,18 @@ class Completion:
 
         Parameters
         ----------
-        path : path
-            The file.
+        path : path-like
+            File to read.
 
         Returns
         -------
         Completion
-            Its ``data`` are an array or, where modes have labels, a `TensorData`.
+            The completion; its ``data`` are an array, or a `TensorData` if modes have labels.
 
         Raises
         ------
         InputError
-            If the file is damaged, of another kind, or of a newer format.
+            If the file is damaged, of another kind, or written by a newer version of tensormend.
         """
         arrays = load_arrays(path, KIND)
         try:
@@ -415,7 +445,7 @@ class Completion:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{os.fspath(path)} should hold a completion, but something in it is missing or "
+                f"{os.fspath(path)} should hold a completion, but an array in it is missing or "
                 f"wrong ({error}); write it anew"
             ) from error
 
@@ -423,55 +453,55 @@ class Completion:
 
     @cached_property
     def factors(self) -> tuple[Any, ...]:
-        """One factor matrix per mode, its rows labelled where the data are."""
+        """One factor matrix per mode, with labels for its rows if the data have them."""
         wrap = self.observations.container.wrap_factor
         return tuple(wrap(k, u) for k, u in enumerate(self.fit.x.factors))
 
-    def _values(self, places: Array) -> Array:
-        """Return the model at scattered places, in the units of the data."""
-        values = self.fit.x.entries(places)
+    def _values(self, indices: Array) -> Array:
+        """Return single entries of the model, in the units of the data."""
+        values = self.fit.x.entries(indices)
         return (
             values
             if self.preprocessing.is_identity
-            else self.preprocessing.inverse_transform(places, values)
+            else self.preprocessing.inverse_transform(indices, values)
         )
 
-    def _block(self, places: Sequence[slice | Array]) -> Array:
-        """Return the model on a block, in the units of the data."""
-        block = self.fit.x.block(places, memory_limit=None)
+    def _block(self, keys: Sequence[slice | Array]) -> Array:
+        """Return a block of the model, in the units of the data."""
+        block = self.fit.x.block(keys, memory_limit=None)
         return (
             block
             if self.preprocessing.is_identity
-            else self.preprocessing.inverse_transform_block(block, places)
+            else self.preprocessing.inverse_transform_block(block, keys)
         )
 
     def _sizes(self, keys: Keys) -> tuple[int, ...]:
-        """Sizes of a block; a mode at one place counts 1."""
+        """Return the shape of a block, with size 1 for a mode at a single index."""
         return tuple(
             len(range(n)[part]) if isinstance(part, slice) else len(part)
-            for n, part in zip(self.shape, _as_places(keys), strict=True)
+            for n, part in zip(self.shape, _without_ints(keys), strict=True)
         )
 
     def _part(self, keys: Keys, *, keep_observed: bool) -> Array:
-        """Return a block with all its modes."""
-        places = _as_places(keys)
-        block = self._block(places)
+        """Return a block of all modes, those at a single index included."""
+        block_keys = _without_ints(keys)
+        block = self._block(block_keys)
         if keep_observed:
-            self.observations.put(block, places)
+            self.observations.put(block, block_keys)
         return block
 
     def _wrapped(
         self, keys: Keys, keep_observed: bool, memory_limit: float | None, what: str
     ) -> Any:
-        kind = self.observations.container
-        width = kind.entry_bytes(self.fit.x.dtype, len(self.shape))
-        entry = f"V{width}"  # a type of so many bytes, as NumPy names it
+        container = self.observations.container
+        width = container.entry_bytes(self.fit.x.dtype, len(self.shape))
+        entry = f"V{width}"  # NumPy's name of a type of so many bytes
         check_memory(self._sizes(keys), entry, memory_limit, what)
-        return kind.wrap(self._part(keys, keep_observed=keep_observed), keys)
+        return container.wrap(self._part(keys, keep_observed=keep_observed), keys)
 
 
-def _as_places(keys: Keys) -> list[slice | Array]:
-    """Turn the selections that drop their mode into slices, which keep it."""
+def _without_ints(keys: Keys) -> list[slice | Array]:
+    """Replace integers, which drop their mode, by slices, which keep it."""
     return [slice(key, key + 1) if isinstance(key, int) else key for key in keys]
 
 
@@ -481,7 +511,7 @@ def _merge(first: Mapping[Hashable, Any] | None, by_name: Mapping[str, Any]) -> 
 
 
 def _as_key(key: Any, n: int, name: Hashable) -> int | slice | Array:
-    """Check positions along a mode of size ``n``; count negative ones from the end."""
+    """Check positions along a mode of size ``n``; negative ones count from the end."""
     if isinstance(key, slice):
         return key
     positions: Array = np.asarray(key)
@@ -489,7 +519,7 @@ def _as_key(key: Any, n: int, name: Hashable) -> int | slice | Array:
     if not is_good or (positions.size and not (-n <= positions.min() and positions.max() < n)):
         raise InputError(
             f"isel takes an integer, a slice or a list of integers between {-n} and {n - 1} for "
-            f"mode {name!r}, got {key!r}"
+            f"mode {name!r}, got {key!r}; use sel for labels"
         )
     positions = np.where(positions < 0, positions + n, positions).astype(np.int64)
     return positions if positions.ndim else int(positions)

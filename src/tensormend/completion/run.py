@@ -1,4 +1,4 @@
-"""What every completion has: data, settings, progress, checkpoint."""
+"""Data, settings, progress and checkpoint of a completion, whichever model it fits."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ PLAIN_TYPES = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a completion is asked for, whichever model it fits.
+    """Arguments of a completion that do not depend on the model.
 
     Attributes
     ----------
     observations : Observations
-        The data.
+        The observed entries, and the container they came in.
     preprocessing : Preprocessing
-        What is done to their values.
-    rng : int, Generator or None
-        Seed or generator as given; `open_journal` makes a generator of it.
+        Settings of the preprocessing.
+    rng : int, numpy.random.Generator or None
+        Seed or generator as given; `open_journal` returns the generator of the run.
     threads : int or None
-        Threads of the kernels.
+        Number of threads of the compiled kernels; ``None`` is all cores.
     time_limit : float or None
-        Seconds for the whole run.
+        Limit of the run time in seconds; ``None`` is no limit.
     memory_limit : float or None
-        Bytes that it may take.
+        Limit of the memory in bytes; ``None`` is the memory available.
     watch : Watch
         Counts iterations and calls the callbacks.
     checkpoint : Checkpoint or None
-        Folder to save the run in, and how often.
+        Folder to save the run in, and intervals.
     resume : bool
         Whether to continue the run in that folder.
     """
@@ -65,24 +65,25 @@ class Run:
         is_number = isinstance(self.time_limit, int | float | np.number)
         if self.time_limit is not None and not (is_number and self.time_limit >= 0):
             raise InputError(
-                f"time_limit must be a number, 0 or more, or None, got {self.time_limit!r}",
+                f"time_limit must be a number, 0 or more, or None, got {self.time_limit!r}; "
+                "give seconds, or leave it out",
                 parameter="time_limit",
             )
 
     @property
     def limit(self) -> float:
-        """Seconds for the whole run, infinity without a limit."""
+        """The time limit in seconds, infinity if there is none."""
         return math.inf if self.time_limit is None else self.time_limit
 
     def open_journal(self, settings: Mapping[str, Any]) -> tuple[Journal, np.random.Generator]:
-        """Open the folder of the run, which depends on these settings beside the data."""
+        """Open the folder of a run that depends on these settings and the data."""
         signature = {} if self.checkpoint is None else self._sign(settings)
         return Journal.open(self.checkpoint, signature, self.rng, resume=self.resume)
 
     def fit_callback(self, part: Part, note: str) -> Callback:
-        """Return a callback for the last fit, which reports it and may end it.
+        """Return a callback of the final fit, which reports it and may end it.
 
-        Who has ended the search gets the last fit all the same.
+        A callback that has ended the search does not end the final fit.
         """
         was_stopped = self.watch.is_stopped
         self.watch.skip(part.n_iter)
@@ -90,14 +91,16 @@ class Run:
         def report(now: Iteration) -> bool:
             error = now.record.validation_error
             error_or_none = None if np.isnan(error) else error
-            is_asked = self.watch.tell("fit", now.record, note, validation_error=error_or_none)
-            return is_asked and not was_stopped
+            is_stopped = self.watch.report_iteration(
+                "fit", now.record, note, validation_error=error_or_none
+            )
+            return is_stopped and not was_stopped
 
         return report
 
     def _sign(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """Describe a run by what its result depends on, by name."""
-        from importlib.metadata import version  # here, because it takes long to import
+        """Return what the result depends on, as text by name."""
+        from importlib.metadata import version  # slow to import
 
         given = self.observations
         steps = {
@@ -112,7 +115,7 @@ class Run:
 
 
 def _say(value: Any) -> str:
-    """Describe a setting, arrays and records by what they hold."""
+    """Return a setting as text that differs if its content does."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} array of shape {value.shape}, {_digest(value)}"
     if isinstance(value, np.generic):
@@ -136,12 +139,12 @@ def _digest(*arrays: Array) -> str:
 
 
 class ObservedSampling(Sampling):
-    """Sampling whose messages call modes and indices by the names they have in the data."""
+    """Sampling whose messages name modes and indices as the data do."""
 
     def __init__(self, observations: Observations, indices: Array, **settings: Any) -> None:
         super().__init__(observations.shape, indices, **settings)
         self._container = observations.container
 
     def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
-        """Name a mode and some of its indices, for a message."""
+        """Return the name of a mode and the labels of some indices, for a message."""
         return self._container.describe(mode, indices)

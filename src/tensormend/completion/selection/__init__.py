@@ -1,4 +1,4 @@
-"""Selection of a model on held-out entries: how much to shrink, or which rank."""
+"""Selection of a model on held-out entries: a strength of shrinkage, or a rank."""
 
 from tensormend.completion.selection.model import Choice, choose_model
 from tensormend.completion.selection.problem import make_problem

@@ -1,4 +1,4 @@
-"""The choice: strengths, centrings and ranks, by the error on held-out entries."""
+"""Selection among strengths of shrinkage, centrings and ranks by the error on held-out entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tensormend.completion.journal import Journal
 from tensormend.completion.preprocessing import Preprocessing
 from tensormend.completion.selection.ranks import best_rank, may_be_exact
 from tensormend.completion.selection.search import Found, Search, over_folds, prepare
-from tensormend.completion.selection.strengths import best_strength, tune_balance
+from tensormend.completion.selection.strengths import best_strength, tune_mode_weights
 from tensormend.completion.selection.watch import Trial, Watch
 from tensormend.completion.validation import Pattern, draw_folds, find_pattern
 from tensormend.core.algebra import Array, power_of_two
@@ -24,35 +24,35 @@ from tensormend.errors import InputError
 
 __all__ = ["Choice", "choose_model"]
 
-EFFECTS_SHARE = 0.5  # of the mean square that effects must leave less of to be tried
+EFFECTS_FRACTION = 0.5  # of the mean square without effects, to get below with them
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The model chosen, what it was chosen from, and what it said about the held-out entries.
+    """The selected model, the models it was compared with, and its held-out predictions.
 
     Attributes
     ----------
     trial : Trial
-        The model.
+        The selected model.
     trials : tuple of Trial
-        All that were tried, in order.
+        All models that were compared, in order.
     x : Tucker
-        The fit of that model or one near it, to start from.
-    held : ndarray
-        Positions of the held-out entries, over all folds.
+        A fit of the selected model, or of a similar one, as initial estimate of the final fit.
+    held : ndarray of int
+        Positions of the held-out entries of all folds among the observed ones.
     predicted : ndarray
-        What fits that had not seen them said, in the units of the data.
-    groups : ndarray
-        Entries that were held out as one fibre share a number.
-    folds : ndarray
-        Number of the fold of each.
+        Predictions for them by fits that did not use them, in the units of the data.
+    groups : ndarray of int
+        Group of each held-out entry; the entries of a fibre held out as a whole form one.
+    folds : ndarray of int
+        Fold of each held-out entry.
     pattern : Pattern
-        How entries are missing.
+        Pattern of the missing entries.
     notes : tuple of str
-        What there is to say.
+        Remarks on the search.
     is_cut_short : bool
-        Whether the search ended before its time.
+        Whether the time limit or a callback ended the search.
     """
 
     trial: Trial
@@ -68,7 +68,7 @@ class Choice:
 
     @property
     def model(self) -> str:
-        """The model in words, without what it was chosen by."""
+        """The model in words, without its held-out error."""
         if self.trial.model == "tucker":
             return f"rank {self.trial.rank}, centred {self.trial.center}"
         strength = f"strength {self.trial.strength:.2g} times {self.trial.mode_weights}"
@@ -88,43 +88,59 @@ def choose_model(
     journal: Journal | None = None,
     mode_names: tuple[str, ...] = (),
 ) -> Choice:
-    """Choose between strengths of shrinkage, centrings and ranks by the error on a hold-out.
-
-    1. Entries are held out as the holes are (see `draw_folds`).
-    2. Shrinkage comes down its path from strong to weak, with the grand mean taken out, and where
-       whole fibres are missing and effects of the slices alone halve the mean square, also with
-       these; the held-out error is measured at every stage, and a path ends where the error has
-       been higher than on the way for two stages.
-    3. Of all strengths the strongest is taken whose error is above the least by no more than the
-       standard error of the difference, and by no more than 1%. There, single modes are shrunk
-       half or twice as much, as long as that lowers the error by half a percent.
-    4. Where that error is small (2% of the deviation of the data, 10% if the path was best at its
-       weak end), the data may be of low rank exactly: ranks grow from 1, in one mode or in all,
-       each fit starting from the last, as long as the held-out error falls; then the smallest
-       rank within one standard error of the best is taken.
+    """Select a strength of shrinkage or a Tucker rank by the error on held-out entries.
 
     Parameters
     ----------
     entries : Observations
-        What is known.
-    preprocessing : Preprocessing, optional
-        What is done to the values; its centring is compared too where it is "auto".
-    model : {'auto', 'shrinkage', 'tucker'}, default='auto'
-        ``"shrinkage"`` or ``"tucker"`` to try only one kind of model.
+        The observed entries.
+    preprocessing : Preprocessing, default=None
+        Settings of the preprocessing; ``None`` is ``Preprocessing()``.
+    model : {"auto", "shrinkage", "tucker"}, default="auto"
+        Kind of model to compare, or both.
     validation_fraction : float, default=0.1
-        Fraction of the entries to hold out.
+        Fraction of the observed entries to hold out in each fold.
     time_limit : float, default=inf
-        The search ends by then with the best model so far.
-    watch : Watch, optional
-        Is told of every iteration and trial, and may end the search.
-    journal : Journal, optional
-        Remembers what was done.
+        Seconds after which the search ends with the best model so far.
+    rng : int or numpy.random.Generator, default=None
+        Seed or generator of the held-out entries.
+    threads : int, default=None
+        Number of threads of the compiled kernels; ``None`` is all cores.
+    watch : Watch, default=None
+        Counts iterations, calls callbacks, and may end the search.
+    journal : Journal, default=None
+        Saves the outcomes of the steps.
     mode_names : tuple of str, default=()
-        What the modes are called in descriptions.
+        Names of the modes in descriptions.
+
+    Returns
+    -------
+    Choice
+        The selected model and its predictions for the held-out entries.
+
+    Raises
+    ------
+    InputError
+        If there are too few entries to hold any out.
+
+    Notes
+    -----
+    1. Entries are held out in the pattern of the missing ones (see `draw_folds`).
+    2. The strength of shrinkage decreases along a path, with the centring that `Preprocessing`
+       describes. The held-out error is measured at every strength, and a path ends when it has
+       exceeded its minimum by 1% twice in a row.
+    3. Of all strengths the largest is selected whose error exceeds the smallest by no more than
+       the standard error of the difference, and by no more than 1%. Then the strengths of single
+       modes are halved or doubled as long as that lowers the error by half a percent.
+    4. If that error is small (2% of the standard deviation of the data, or 10% at the weak end of
+       the path), the data may be of exactly low rank: ranks increase from 1, in one mode or in
+       all, as long as the held-out error decreases, with each fit as initial estimate of the
+       next; then the smallest rank within one standard error of the best is selected.
     """
     if len(entries) < 2:
         raise InputError(
-            f"choosing a model takes at least two known entries, got {len(entries)}; give a rank"
+            f"selecting a model needs at least two observed entries, got {len(entries)}; give a "
+            "rank"
         )
     rng = np.random.default_rng(rng)
     preprocessing = Preprocessing() if preprocessing is None else preprocessing
@@ -133,16 +149,13 @@ def choose_model(
         entries = replace(entries, values=entries.values / entries.values.dtype.type(unit))
     pattern = find_pattern(entries.indices, entries.shape)
     folds = draw_folds(
-        entries.indices, entries.shape, rng, share=validation_fraction, pattern=pattern
+        entries.indices, entries.shape, rng, fraction=validation_fraction, pattern=pattern
     )
     if not folds:
         raise InputError(
-            f"no entry can be held out of {len(entries)}: every slice needs one that is left; "
+            f"no entry can be held out of {len(entries)}, because every slice must keep one; "
             "give a rank"
         )
-    center: Any = preprocessing.center_modes(len(entries.shape))
-    if preprocessing.center == "auto":
-        center = "auto"
     search = Search(
         entries,
         folds,
@@ -157,25 +170,25 @@ def choose_model(
     )
     best = None
     if model != "tucker":
-        for modes in _centrings(center, search):
-            found = best_strength(search, modes, best)
+        for center in _centrings(search, "shrinkage"):
+            found = best_strength(search, center, best)
             if best is None or (found is not None and found.trial.error < best.trial.error):
                 best = found
         if best is not None and not search.is_late:
             others = [key for key in search.set_ups if key[1] != best.trial.center]
             for key in others:
                 del search.set_ups[key]
-            best = tune_balance(search, best)
+            best = tune_mode_weights(search, best)
     if best is None or (model == "auto" and may_be_exact(best, search)):
         search.set_ups.clear()
         search.watch.expect(math.nan)
-        found = best_rank(search, None if center == "auto" else next(_centrings(center, search)))
+        found = best_rank(search, next(_centrings(search, "tucker")))
         if best is None or _is_better_in_first_fold(search, found, best):
             best = found
     is_cut_short = search.is_late
     if is_cut_short:
-        who = "a request" if search.watch.is_stopped else "the time limit"
-        search.notes.append(f"{who} ended the search; the model is the best until then")
+        who = "a callback" if search.watch.is_stopped else "the time limit"
+        search.notes.append(f"{who} ended the search; the model is the best so far")
     held, groups, numbers = over_folds(search.folds[: best.n_folds])
     scalar = entries.values.dtype.type(unit)
     return Choice(
@@ -193,9 +206,9 @@ def choose_model(
 
 
 def _unit(values: Array, preprocessing: Preprocessing) -> float:
-    """Power of two near the largest value, which squares neither overflow nor vanish in.
+    """Return a power of two near the largest value, in units of which squares do not overflow.
 
-    A logarithm and bounds are in the units of the data, so with these it is 1.
+    It is 1 with a transform or bounds, which are in the units of the data.
     """
     largest = float(np.abs(values).max())
     if preprocessing.transform or preprocessing.clip is not None:
@@ -204,28 +217,31 @@ def _unit(values: Array, preprocessing: Preprocessing) -> float:
 
 
 def _is_better_in_first_fold(search: Search, found: Found, best: Found) -> bool:
-    """Compare with what was assessed in more folds, on the entries that both have predicted."""
+    """Compare two models on the held-out entries of the first fold, which both have predicted."""
     fold = search.folds[0]
     to_beat = fold.weights @ best.squares[: len(fold.held)]
     return bool(fold.weights @ found.squares < to_beat)
 
 
-def _centrings(center: Any, search: Search) -> Iterator[tuple[int, ...] | None]:
+def _centrings(
+    search: Search, model: Literal["shrinkage", "tucker"]
+) -> Iterator[tuple[int, ...] | None]:
+    """Yield the centrings to compare; ``center="auto"`` means what `Preprocessing` says."""
     order = len(search.entries.shape)
-    if center == "auto":
-        yield ()
-        if search.pattern.mode is not None and not search.is_late and _effects_matter(search):
-            yield tuple(range(order))
-    else:
-        yield center
+    if search.preprocessing.center != "auto" or model == "tucker":
+        yield search.preprocessing.center_modes(order)
+        return
+    yield ()
+    if search.pattern.mode is not None and not search.is_late and _effects_matter(search):
+        yield tuple(range(order))
 
 
 def _effects_matter(search: Search) -> bool:
-    """Tell whether effects of the slices, with nothing else, halve the mean square."""
+    """Return whether effects of all modes, without a model, halve the held-out mean square."""
     fold = search.folds[0]
-    left = []
+    squares = []
     for modes in ((), tuple(range(len(search.entries.shape)))):
         fitted, _, held = prepare(search, fold, modes)
         inside = fitted.transform(held.indices, held.values)
-        left.append(float(fold.weights @ np.abs(inside) ** 2))
-    return left[1] < EFFECTS_SHARE * left[0]
+        squares.append(float(fold.weights @ np.abs(inside) ** 2))
+    return squares[1] < EFFECTS_FRACTION * squares[0]

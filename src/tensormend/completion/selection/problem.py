@@ -1,4 +1,4 @@
-"""Which operator and how large a rank suit shrinkage of given entries."""
+"""Operators and ranks for shrinkage of given entries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["make_problem", "observe"]
 
 
 def make_problem(entries: Observations, threads: int | None) -> Problem:
-    """Return the problem that suits shrinkage, with dense products or passes over the entries.
+    """Return the problem that shrinkage solves, by dense products or by passes over the entries.
 
-    All directions where products are dense, else those of `generous_rank`.
+    Its rank is full with dense products, and otherwise that of `generous_rank`.
     """
     is_dense = works_densely(entries.shape, len(entries), entries.values.dtype)
     operator = observe(entries, threads, is_dense=is_dense)
@@ -22,7 +22,7 @@ def make_problem(entries: Observations, threads: int | None) -> Problem:
 
 
 def observe(entries: Observations, threads: int | None, *, is_dense: bool) -> Operator:
-    """Return the operator that observes entries, by dense products or by passes over them."""
+    """Return the sampling operator of entries, by dense products or by passes over them."""
     dtype = entries.values.dtype
     if is_dense:
         return DenseSampling(entries.shape, entries.indices, dtype=dtype)

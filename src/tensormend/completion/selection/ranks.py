@@ -1,4 +1,4 @@
-"""Which rank: grown from 1 where data may be of low rank exactly."""
+"""Selection of a Tucker rank: increased from 1 while the held-out error decreases."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from tensormend.recovery.stopping import StoppingCriteria
 
 __all__ = ["best_rank", "may_be_exact"]
 
-# held-out errors relative to the deviation of the data for which exact low rank is tried: of any
-# model, and of one at the weak end of the path
+# held-out errors relative to the standard deviation of the data for which exact low rank is tried:
+# of any model, and of one at the weak end of the path
 NEARLY_EXACT, MAY_BE_EXACT = 0.02, 0.1
-RANK_GAIN = 0.99  # share of the mean square that a larger rank must get below
-EXACT = 1e-7  # held-out error relative to the deviation of the data: nothing left to gain
+RANK_GAIN = 0.99  # fraction of the mean square that a larger rank must get below
+EXACT = 1e-7  # held-out error relative to the standard deviation below which the rank is final
 RANK_ITERATIONS = 12
 
 
 def may_be_exact(found: Found, search: Search) -> bool:
-    """Tell whether fixed ranks may do better than shrinkage."""
+    """Return whether Tucker models may be better than shrinkage."""
     if search.is_late or found.trial.error == 0:
         return False
-    deviation = float(np.std(search.entries.values))
-    share = MAY_BE_EXACT if found.trial.strength <= LAST else NEARLY_EXACT
-    return found.trial.error <= share * deviation
+    std = float(np.std(search.entries.values))
+    limit = MAY_BE_EXACT if found.trial.strength <= LAST else NEARLY_EXACT
+    return found.trial.error <= limit * std
 
 
 def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
-    """Grow ranks from 1 as long as the held-out error falls, in one mode or in all at once."""
+    """Increase ranks from 1, in one mode or in all, as long as the held-out error decreases."""
     fold = search.folds[0]
     fitted, kept, held = prepare(search, fold, center)
     operator = observe(kept, search.threads, is_dense=False)
@@ -63,15 +63,15 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
         return Found(trial, predicted, squares, (zero,))
     problem = Problem(operator, kept.values, ones)
 
-    def fit(rank: tuple[int, ...], start: Tucker | None) -> Found:
+    def fit(rank: tuple[int, ...], init: Tucker | None) -> Found:
         stop = StoppingCriteria(tol=1e-10, max_iter=RANK_ITERATIONS, time_limit=search.seconds_left)
         wide, note = problem.with_rank(rank), f"rank {rank}"
         part = search.journal.part(note)
         saved = part.outcome()
         if saved is None:
-            callback = search.looks_on("rank", note)
+            callback = search.callback("rank", note)
             solver = make_solver("rgn", target=1e-10)
-            result = solve(wide, solver, start, stop=stop, callback=callback)
+            result = solve(wide, solver, init, stop=stop, callback=callback)
             x = result.x
             if not search.is_late:
                 part.finish(x.as_arrays(), result.n_iter)
@@ -94,7 +94,7 @@ def best_rank(search: Search, center: tuple[int, ...] | None) -> Found:
             trials.append(fit(rank, _widen(problem, best.xs[0], rank)))
         better = min(trials, key=lambda found: found.trial.error, default=None)
         if trials and better is not None and not _gains(better, best) and not search.is_late:
-            rank = trials[0].trial.rank  # a start of its own may find what the residual hides
+            rank = trials[0].trial.rank  # a new initial estimate may find more than the last fit
             trials.append(fit(rank, corrected_init(problem.with_rank(rank))))
             better = min(trials, key=lambda found: found.trial.error)
         if better is None or not _gains(better, best):
@@ -116,10 +116,10 @@ def _gains(found: Found, best: Found) -> bool:
 def _smaller(
     trials: Sequence[Trial], best: Found, shape: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
-    """Ranks with fewer parameters that may do as well, the smallest first.
+    """Yield ranks with fewer parameters that may be as good, the smallest first.
 
-    Those on the path within a standard error of the best, and the rank of the best fit down to
-    its error.
+    These are the tried ones within a standard error of the best, and the numerical rank of the
+    best fit, with its error as tolerance.
     """
     error = best.trial.error + best.trial.standard_error
     ranks = {t.rank for t in trials if t.model == "tucker" and t.error <= error}
@@ -133,25 +133,25 @@ def _smaller(
 
 
 def _larger(rank: tuple[int, ...], shape: tuple[int, ...], size: int) -> Iterator[tuple[int, ...]]:
-    """Ranks to try next: a little more in every mode, and in each mode alone."""
+    """Yield the ranks to try next: about a quarter more in all modes, and in each mode alone."""
     steps = [max(1, r // 4) for r in rank]
     raised = [min(n, r + s) for n, r, s in zip(shape, rank, steps, strict=True)]
     options = [raised] + [
         [raised[j] if j == k else r for j, r in enumerate(rank)] for k in range(len(rank))
     ]
-    seen = {rank}
+    yielded = {rank}
     for option in options:
         try:
             new = as_rank(option, shape)
         except InputError:  # more than the product of the other ranks
             continue
-        if new not in seen and 2 * math.prod(new) <= size:
-            seen.add(new)
+        if new not in yielded and 2 * math.prod(new) <= size:
+            yielded.add(new)
             yield new
 
 
 def _widen(problem: Problem, x: Tucker, rank: tuple[int, ...]) -> Tucker:
-    """Take the directions that a fit misses most from its residual."""
+    """Return an initial estimate of larger rank, from a gradient step on the residual of a fit."""
     residual = problem.y - problem.operator.forward(x)
     ratio = problem.operator.n_measurements / math.prod(problem.shape)
     return thosvd(problem.operator.adjoint_tensor(residual, base=x, step=1 / ratio), rank)

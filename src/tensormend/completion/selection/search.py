@@ -1,4 +1,4 @@
-"""What a search for a model knows and finds: trials, errors on held-out entries, their spread."""
+"""State of a search for a model, and errors on held-out entries with their standard errors."""
 
 from __future__ import annotations
 
@@ -37,9 +37,18 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class SetUp:
-    """A fold ready to be fitted with shrinkage, and where its held-out entries are.
+    """A fold that is prepared for shrinkage.
 
-    There is no problem where the means have taken everything out.
+    Attributes
+    ----------
+    problem : Problem or None
+        The problem to solve; ``None`` if all values are zero after preprocessing.
+    fitted : FittedPreprocessing
+        Preprocessing, fitted to the entries that are not held out.
+    held : Observations
+        The held-out entries.
+    where : Operator
+        Sampling operator of the held-out entries.
     """
 
     problem: Problem | None
@@ -48,13 +57,43 @@ class SetUp:
     where: Operator
 
     def predict(self, x: Tucker) -> Array:
-        """Return what a fit says about the held-out entries, in the units of the data."""
+        """Return the predictions of a fit for the held-out entries, in the units of the data."""
         return self.fitted.inverse_transform(self.held.indices, self.where.forward(x))
 
 
 @dataclass
 class Search:
-    """What a search needs to know and what it has found."""
+    """Data, settings and findings of a search.
+
+    Attributes
+    ----------
+    entries : Observations
+        The observed entries, divided by ``unit``.
+    folds : tuple of Fold
+        Entries to hold out.
+    pattern : Pattern
+        Pattern of the missing entries.
+    preprocessing : Preprocessing
+        Settings of the preprocessing.
+    deadline : float
+        Time of `time.perf_counter` at which the search ends.
+    threads : int or None
+        Number of threads of the compiled kernels.
+    watch : Watch
+        Counts iterations and calls callbacks.
+    journal : Journal
+        Saves the outcomes of the steps.
+    unit : float
+        Power of two by which values were divided.
+    mode_names : tuple of str
+        Names of the modes in descriptions.
+    trials : list of Trial
+        The models compared so far, with errors in units of ``unit``.
+    set_ups : dict
+        Prepared folds, by fold and centring.
+    notes : list of str
+        Remarks for the result.
+    """
 
     entries: Observations
     folds: tuple[Fold, ...]
@@ -72,34 +111,49 @@ class Search:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up, or somebody has asked to stop."""
+        """Whether the deadline has passed, or a callback has asked to stop."""
         return self.watch.is_stopped or time.perf_counter() > self.deadline
 
     @property
     def seconds_left(self) -> float | None:
-        """Time until the deadline, for the rules of a run; ``None`` where there is none."""
+        """Seconds until the deadline; ``None`` if there is none."""
         left = self.deadline - time.perf_counter()
         return None if math.isinf(left) else max(left, 0.0)
 
     def record(self, trial: Trial, stage: str, note: str) -> None:
-        """Add a trial to the path, and tell of it."""
+        """Add a trial and report it."""
         self.trials.append(trial)
-        self.watch.judge(self.in_data_units(trial), stage, note)
+        self.watch.report_trial(self.in_data_units(trial), stage, note)
 
-    def looks_on(self, stage: str, note: str) -> Callback:
-        """Return a callback for a fit, which tells of it and ends it when it is late."""
-        return lambda now: self.watch.tell(stage, now.record, note) or self.is_late
+    def callback(self, stage: str, note: str) -> Callback:
+        """Return a callback that reports the iterations of a fit and ends it at the deadline."""
+        return lambda now: self.watch.report_iteration(stage, now.record, note) or self.is_late
 
     def in_data_units(self, trial: Trial) -> Trial:
         """Return a trial with its errors in the units of the data, and the names of the modes."""
-        error, spread = self.unit * trial.error, self.unit * trial.standard_error
-        names = self.mode_names
-        return replace(trial, error=error, standard_error=spread, mode_names=names)
+        return replace(
+            trial,
+            error=self.unit * trial.error,
+            standard_error=self.unit * trial.standard_error,
+            mode_names=self.mode_names,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A model, its predictions over all folds, their squared errors, and a fit."""
+    """A model that was assessed.
+
+    Attributes
+    ----------
+    trial : Trial
+        The model and its held-out error.
+    predicted : ndarray
+        Predictions for the held-out entries of all folds in which it was assessed.
+    squares : ndarray
+        Their squared errors.
+    xs : tuple of Tucker
+        One fit per fold.
+    """
 
     trial: Trial
     predicted: Array
@@ -108,14 +162,14 @@ class Found:
 
     @property
     def n_folds(self) -> int:
-        """Number of folds that the model was assessed in."""
+        """Number of folds in which the model was assessed."""
         return len(self.xs)
 
 
 def prepare(
     search: Search, fold: Fold, center: tuple[int, ...] | None
 ) -> tuple[FittedPreprocessing, Observations, Observations]:
-    """Fit means to the entries that are kept; return them prepared, and those held out."""
+    """Return preprocessing fitted outside of a fold, these entries transformed, and the fold."""
     kept = search.entries.subset(fold.kept(len(search.entries)))
     preprocessing = search.preprocessing.with_center(center)
     fitted = preprocessing.fit(kept.indices, kept.values, kept.shape)
@@ -124,7 +178,7 @@ def prepare(
 
 
 def over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
-    """Positions, groups and fold numbers of the held-out entries of several folds."""
+    """Return positions, groups and fold numbers of the held-out entries of several folds."""
     groups, first = [], 0
     for fold in folds:
         _, numbers = np.unique(fold.clusters, return_inverse=True)
@@ -136,13 +190,13 @@ def over_folds(folds: Sequence[Fold]) -> tuple[Array, Array, Array]:
 
 
 def squared_errors(search: Search, predicted: Array, n_folds: int) -> Array:
-    """Square the errors of predictions for the held-out entries of the first folds."""
+    """Return the squared errors of predictions for the held-out entries of the first folds."""
     held = np.concatenate([fold.held for fold in search.folds[:n_folds]])
     return np.asarray(np.abs(predicted - search.entries.values[held]).astype(np.float64) ** 2)
 
 
 def clustered(search: Search, n_folds: int, values: Array) -> tuple[float, float]:
-    """Weighted mean of values at the held-out entries, and its standard error by cluster."""
+    """Return the weighted mean of values at held-out entries, and its clustered standard error."""
     folds = search.folds[:n_folds]
     weights = np.concatenate([fold.weights for fold in folds]) / n_folds
     mean = float(weights @ values)
@@ -152,14 +206,14 @@ def clustered(search: Search, n_folds: int, values: Array) -> tuple[float, float
 
 
 def summarize(search: Search, squares: Array, n_folds: int) -> tuple[float, float]:
-    """Return the root of the mean of squared errors, and its standard error."""
-    mean, spread = clustered(search, n_folds, squares)
+    """Return the root mean squared error and its standard error."""
+    mean, error = clustered(search, n_folds, squares)
     rmse = math.sqrt(mean)
-    return rmse, spread / (2 * rmse) if rmse > 0 else 0.0
+    return rmse, error / (2 * rmse) if rmse > 0 else 0.0
 
 
 def zero_model(entries: Observations) -> Tucker:
-    """Return the tensor that is zero."""
+    """Return a zero tensor of rank 1."""
     shape, dtype = entries.shape, entries.values.dtype
     core = np.zeros((1,) * len(shape), dtype=dtype)
     return Tucker(core, tuple(np.ones((n, 1), dtype=dtype) / math.sqrt(n) for n in shape))

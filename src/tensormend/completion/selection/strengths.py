@@ -1,4 +1,4 @@
-"""How much to shrink: down the path of strengths, then mode by mode."""
+"""Selection of the strength of shrinkage: along a path, then mode by mode."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ from tensormend.recovery.loop import Inside, Iteration, solve
 from tensormend.recovery.registry import make_solver
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["LAST", "PLAIN", "best_strength", "tune_balance"]
+__all__ = ["LAST", "PLAIN", "best_strength", "tune_mode_weights"]
 
 FIRST, LAST = 0.3, 3e-4  # strengths of the path, of centred data
-WORSE, MAX_WORSE = 1.01, 2  # of the least error on the way: stages beyond that end the path
-BALANCE_GAIN, MAX_BALANCE = 0.995, 8.0  # what a change of a mode's strength must gain, and may be
-BALANCE_ROUNDS = 4
-TIED = 1.01  # of the least error: what is above it is worse, whatever the standard error
+WORSE, MAX_WORSE = 1.01, 2  # times the smallest error, at so many strengths: the path ends
+# factor on the error below which a change of a mode's weight is kept, and the largest weight
+WEIGHT_GAIN, MAX_WEIGHT = 0.995, 8.0
+WEIGHT_ITERATIONS = 4  # to compare two weights
+TIED = 1.01  # times the smallest error: a larger one is worse, whatever the standard error
 
 PLAIN = make_solver("shrink", iterations_per_strength=3, cg_steps=0, momentum=0.8)
-"""Shrinkage by momentum alone, which is the fastest way down a path."""
+"""Shrinkage by momentum alone, which follows a path fastest."""
 
 
 def best_strength(
     search: Search, center: tuple[int, ...] | None, rival: Found | None
 ) -> Found | None:
-    """Follow the path in every fold, and take the strength that is best over all of them.
+    """Follow the path in every fold, and select the strength that is best over all of them.
 
-    Where the first fold is no better than the rival's was, the others are spared.
+    Other folds are skipped if the error in the first exceeds that of the rival; then the result
+    is ``None``.
     """
     solver = replace(PLAIN, strength=LAST, initial_strength=FIRST)
-    after = _balance_iterations(search)
+    after = _weight_iterations(search)
     search.watch.expect(len(search.folds) * solver.n_path + after)
     runs: list[_Run] = []
     for number, fold in enumerate(search.folds):
@@ -65,7 +67,7 @@ def best_strength(
             if min(fold.weights @ error for error in errors) > to_beat:
                 break
     if search.is_late and len(runs) > 1:
-        runs.pop()  # it was cut short; those before it were not
+        runs.pop()  # only the last one was cut short
     n_stages = min(len(run.predicted) for run in runs)
     trials, squares, predictions = [], [], []
     for stage in range(n_stages):
@@ -86,45 +88,44 @@ def best_strength(
     return Found(trials[chosen], predictions[chosen], squares[chosen], xs)
 
 
-def _balance_iterations(search: Search) -> int:
-    """Count the iterations that `tune_balance` takes where nothing is gained."""
-    return len(search.folds) * BALANCE_ROUNDS * (1 + 2 * len(search.entries.shape))
+def _weight_iterations(search: Search) -> int:
+    """Return the number of iterations of `tune_mode_weights` if no change is kept."""
+    return len(search.folds) * WEIGHT_ITERATIONS * (1 + 2 * len(search.entries.shape))
 
 
-def tune_balance(search: Search, found: Found) -> Found:
-    """Shrink one mode more or less than the others, as long as the held-out error falls.
+def tune_mode_weights(search: Search, found: Found) -> Found:
+    """Halve or double the strengths of single modes, as long as the held-out error decreases.
 
-    From the fits at the chosen strength a few iterations tell which way to go.
+    Weights are compared after a few iterations from the fits at the selected strength.
     """
-    start = found.trial
-    best = _fit_balance(search, found, (1.0,) * len(search.entries.shape))
+    best = _fit_weights(search, found, (1.0,) * len(search.entries.shape))
     for k in range(len(search.entries.shape)):
         for factor in (0.5, 2.0):
             is_better = True
             while is_better and not search.is_late:
-                balance = list(best.trial.mode_weights or ())
-                balance[k] *= factor
-                if not 1 / MAX_BALANCE <= balance[k] <= MAX_BALANCE:
+                weights = list(best.trial.mode_weights or ())
+                weights[k] *= factor
+                if not 1 / MAX_WEIGHT <= weights[k] <= MAX_WEIGHT:
                     break
-                new = _fit_balance(search, best, tuple(balance))
-                is_better = new.trial.error < BALANCE_GAIN * best.trial.error
+                new = _fit_weights(search, best, tuple(weights))
+                is_better = new.trial.error < WEIGHT_GAIN * best.trial.error
                 best = new if is_better else best
             if best.trial.mode_weights and best.trial.mode_weights[k] != 1:
-                break  # what is worth halving is not worth doubling
-    return best if best.trial.error < start.error else found
+                break  # a mode whose weight was halved need not be doubled
+    return best if best.trial.error < found.trial.error else found
 
 
-def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Found:
-    """Go on from fits with other factors on the strength."""
+def _fit_weights(search: Search, near: Found, weights: tuple[float, ...]) -> Found:
+    """Continue fits with other weights of the modes."""
     strength, center = near.trial.strength, near.trial.center
     solver = replace(
         PLAIN,
         strength=strength,
         initial_strength=strength,
-        iterations_per_strength=BALANCE_ROUNDS,
-        mode_weights=balance,
+        iterations_per_strength=WEIGHT_ITERATIONS,
+        mode_weights=weights,
     )
-    note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in balance)}"
+    note = f"strength {strength:.2g} times {', '.join(f'{factor:g}' for factor in weights)}"
     predicted, xs = [], []
     for number, x in enumerate(near.xs):
         setup = _set_up(search, search.folds[number], center)
@@ -134,24 +135,26 @@ def _fit_balance(search: Search, near: Found, balance: tuple[float, ...]) -> Fou
     everything = np.concatenate(predicted)
     squares = squared_errors(search, everything, len(xs))
     rmse, standard_error = summarize(search, squares, len(xs))
-    trial = Trial("shrinkage", center, strength, xs[0].rank, rmse, standard_error, balance)
-    search.record(trial, "balance", note)
+    trial = Trial("shrinkage", center, strength, xs[0].rank, rmse, standard_error, weights)
+    search.record(trial, "weights", note)
     return Found(trial, everything, squares, tuple(xs))
 
 
 def _refit(search: Search, part: Part, setup: SetUp, solver: Any, x: Tucker, note: str) -> Tucker:
-    """Go on from a fit for a few iterations."""
+    """Continue a fit for a few iterations."""
     if setup.problem is None:
         return x
     saved = part.outcome()
     if saved is not None:
         search.watch.skip(saved[1])
         return Tucker.from_arrays(saved[0])
+    if search.is_late:  # in an earlier fold
+        return x
     limit = search.seconds_left
     stop = StoppingCriteria(
         tol=0, xtol=0, patience=solver.iterations_per_strength + 1, time_limit=limit
     )
-    callback = search.looks_on("balance", note)
+    callback = search.callback("weights", note)
     result = solve(setup.problem, solver, x, stop=stop, callback=callback)
     if not search.is_late:
         part.finish(result.x.as_arrays(), result.n_iter)
@@ -160,7 +163,7 @@ def _refit(search: Search, part: Part, setup: SetUp, solver: Any, x: Tucker, not
 
 @dataclass(eq=False)
 class _Run:
-    """A path in one fold: what was predicted at each strength, how well, and the best fit."""
+    """A path in one fold: predictions and errors at each strength, and the best fit."""
 
     x: Tucker
     predicted: list[Array] = field(default_factory=list)
@@ -170,12 +173,12 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether the error has been higher than on the way for long enough."""
+        """Whether the error has exceeded its minimum often enough to end the path."""
         recent = self.errors[-MAX_WORSE:]
         return len(self.errors) > MAX_WORSE and min(recent) > WORSE**2 * min(self.errors)
 
     def add(self, x: Tucker, strength: float, predicted: Array, error: float) -> None:
-        """Add a stage of the path."""
+        """Add a strength of the path."""
         self.errors.append(error)
         if error <= min(self.errors):
             self.x = x
@@ -184,19 +187,19 @@ class _Run:
         self.ranks.append(x.rank)
 
     def copy(self) -> _Run:
-        """Return one that can be added to without changing this."""
+        """Return a copy whose lists are its own."""
         lists = (self.predicted, self.strengths, self.ranks, self.errors)
         return _Run(self.x, *(list(column) for column in lists))  # type: ignore[arg-type]
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return the arrays that determine it."""
+        """Return the attributes as arrays, by name."""
         columns = {"predicted": self.predicted, "strengths": self.strengths, "ranks": self.ranks}
         arrays = {name: np.array(column) for name, column in columns.items()}
         return {**arrays, "errors": np.array(self.errors), **self.x.as_arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> _Run:
-        """Return the path that `as_arrays` was asked for."""
+        """Return the path that `as_arrays` has written."""
         return cls(
             Tucker.from_arrays(arrays),
             list(arrays["predicted"]),
@@ -218,14 +221,14 @@ def _set_up(search: Search, fold: Fold, center: tuple[int, ...] | None) -> SetUp
 
 
 def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver: Any) -> _Run:
-    """Come down the path of strengths in one fold, and look at the held-out entries on the way."""
-    fold, place = search.folds[number], f"fold {number + 1} of {len(search.folds)}"
+    """Follow the path of strengths in one fold, with the held-out error at each."""
+    fold, label = search.folds[number], f"fold {number + 1} of {len(search.folds)}"
     setup = _set_up(search, fold, center)
     held = setup.held.values
     run = _Run(zero_model(search.entries))
     if setup.problem is None:
         return _Run(run.x, [setup.predict(run.x)], [FIRST], [run.x.rank])
-    part = search.journal.part(f"path, centred {center}, {place}")
+    part = search.journal.part(f"path, centred {center}, {label}")
     saved = part.outcome()
     if saved is not None:
         search.watch.skip(saved[1])
@@ -238,22 +241,20 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
     size = float(np.sqrt(fold.weights @ np.abs(held).astype(float) ** 2))
     cut_short: list[_Run] = []
 
-    def look(now: Iteration) -> bool:
+    def report(now: Iteration) -> bool:
         strength = solver.strength_at(now.n_iter - 1)
         error = None
         if now.n_iter % solver.iterations_per_strength == 0:
-            error = judge(run, now.x, strength)
-        note = f"{place}, strength {strength:.2g}"
-        search.watch.tell("search", now.record, note, validation_error=error)
-        is_late = search.is_late  # asked once: time goes on
-        if (
-            is_late and now.n_iter % solver.iterations_per_strength
-        ):  # kept apart from what can be resumed
-            cut_short.append(run.copy())
-            judge(cut_short[0], now.x, strength)
+            error = assess(run, now.x, strength)
+        note = f"{label}, strength {strength:.2g}"
+        search.watch.report_iteration("search", now.record, note, validation_error=error)
+        is_late = search.is_late  # once, because it may change with time
+        if is_late and error is None:
+            cut_short.append(run.copy())  # `run` itself can be resumed
+            assess(cut_short[0], now.x, strength)
         return run.is_over or is_late
 
-    def judge(run: _Run, x: Tucker, strength: float) -> float:
+    def assess(run: _Run, x: Tucker, strength: float) -> float:
         predicted = setup.predict(x)
         square = float(fold.weights @ np.abs(predicted - held).astype(float) ** 2)
         run.add(x, strength, predicted, square)
@@ -266,7 +267,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             setup.problem,
             solver,
             stop=stop,
-            callback=Inside(look),
+            callback=Inside(report),
             checkpoint=checkpoint,
             resume=part.can_resume,
         )
@@ -278,5 +279,6 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
 
 
 def _is_within_error(search: Search, squares: Array, least: Array, n_folds: int) -> bool:
-    excess, spread = clustered(search, n_folds, squares - least)
-    return excess <= min(spread, (TIED**2 - 1) * clustered(search, n_folds, least)[0])
+    """Return whether an error exceeds the smallest by less than the standard error and 1%."""
+    excess, error = clustered(search, n_folds, squares - least)
+    return excess <= min(error, (TIED**2 - 1) * clustered(search, n_folds, least)[0])

@@ -1,4 +1,4 @@
-"""What was tried, how far things are, and who looks on and may end them."""
+"""Trials of a search, its progress, and the callbacks that may end it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensormend.recovery.result import IterationRecord
 
 __all__ = ["CompletionProgress", "Trial", "Watch"]
 
-NEARLY_DONE = 0.99  # the most that is said to be done before the end
+NEARLY_DONE = 0.99  # largest fraction that is reported before the end
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,13 @@ class Trial:
     mode_weights : tuple of float or None
         Factors on the strength, one per mode; ``None`` if all are 1.
     mode_names : tuple of str
-        What the modes are called in the description.
+        Names of the modes in the description.
+
+    Examples
+    --------
+    >>> import tensormend as tm
+    >>> print(tm.Trial("tucker", None, float("nan"), (2, 2, 3), 0.125, 0.01))
+    Tucker model of rank (2, 2, 3), no centring, held-out error 0.125 ± 0.01
     """
 
     model: Literal["shrinkage", "tucker"]
@@ -75,26 +81,38 @@ class Trial:
 
 @dataclass(frozen=True)
 class CompletionProgress:
-    """What a callback of `complete` is given, after every iteration and every comparison.
+    """Argument of the callbacks of `complete`, after every iteration and every comparison.
 
     Attributes
     ----------
-    stage : {"search", "balance", "rank", "fit"}
-        The regularization path, the strengths of single modes, Tucker ranks, or the final fit.
+    stage : {"search", "weights", "rank", "fit"}
+        The regularization path, the weights of single modes, Tucker ranks, or the final fit.
     n_iter : int
         Iterations so far, of all fits.
     residual : float
         Relative residual on the entries that are fitted.
     validation_error : float
-        Error on held-out entries relative to their norm; NaN if none was measured.
+        Error on held-out entries relative to their norm, as last measured in this stage; NaN if it
+        was not.
     fraction : float
         Estimated fraction of the work that is done; NaN if unknown.
     seconds : float
-        Time since the start.
+        Time since `complete` was called.
     note : str
         What is being fitted.
     trial : Trial or None
         The model that was just compared; ``None`` after an iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensormend as tm
+    >>> truth = tm.simulate.random_tucker((9, 9, 9), 1, rng=0).todense()
+    >>> data = np.where(np.random.default_rng(1).random(truth.shape) < 0.6, truth, np.nan)
+    >>> def stop_late(progress):
+    ...     return progress.seconds > 60
+    >>> tm.complete(data, callback=stop_late, rng=0).rank
+    (1, 1, 1)
     """
 
     stage: str
@@ -109,7 +127,25 @@ class CompletionProgress:
 
 @dataclass
 class Watch:
-    """Counts iterations and calls callbacks; a true answer of one ends what is running."""
+    """Counts iterations and calls callbacks; if one returns true, the search or fit ends.
+
+    Attributes
+    ----------
+    callbacks : tuple of callable
+        Functions of a `CompletionProgress`.
+    show : callable or None
+        Function of stage, fraction and text that draws a progress bar.
+    n_iter : int
+        Iterations so far, of all fits.
+    expected : float
+        Estimated number of iterations at the end; NaN if unknown.
+    started : float
+        Time of `time.perf_counter` at which the run started.
+    is_stopped : bool
+        Whether a callback has returned true.
+    last : CompletionProgress or None
+        Progress after the last iteration.
+    """
 
     callbacks: tuple[Callable[[CompletionProgress], bool | None], ...] = ()
     show: Callable[[str, float, str], None] | None = None
@@ -124,7 +160,7 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
+        """Time since the run started."""
         return time.perf_counter() - self.started
 
     def skip(self, n_iterations: int) -> None:
@@ -132,10 +168,10 @@ class Watch:
         self.n_iter += n_iterations
 
     def expect(self, n_iterations: float) -> None:
-        """Say how many more iterations there may be."""
+        """Set the estimated number of iterations that are left."""
         self.expected = self.n_iter + n_iterations
 
-    def tell(
+    def report_iteration(
         self,
         stage: str,
         record: IterationRecord,
@@ -143,9 +179,9 @@ class Watch:
         *,
         validation_error: float | None = None,
     ) -> bool:
-        """Count an iteration and show it; return whether to stop.
+        """Count an iteration and report it; return whether to stop.
 
-        Without a held-out error of its own, an iteration shows the last one of its stage.
+        Without ``validation_error`` the last one of the same stage is reported.
         """
         self.n_iter += 1
         if validation_error is None:
@@ -155,20 +191,20 @@ class Watch:
         self.last = CompletionProgress(
             stage, self.n_iter, record.residual, validation_error, fraction, self.seconds, note
         )
-        return self._report(self.last)
+        return self._notify(self.last)
 
-    def judge(self, trial: Trial, stage: str, note: str) -> None:
-        """Show a model that was assessed."""
+    def report_trial(self, trial: Trial, stage: str, note: str) -> None:
+        """Report a model that was compared."""
         residual = self.last.residual if self.last else math.nan
         error = self.last.validation_error if self.last else math.nan
         fraction = self.last.fraction if self.last else math.nan
-        self._report(
+        self._notify(
             CompletionProgress(
                 stage, self.n_iter, residual, error, fraction, self.seconds, note, trial
             )
         )
 
-    def _report(self, now: CompletionProgress) -> bool:
+    def _notify(self, now: CompletionProgress) -> bool:
         if self.show is not None:
             self.show(now.stage, now.fraction, f"iteration {now.n_iter}, {now.note}")
         answers = [callback(now) for callback in self.callbacks]  # all are called
