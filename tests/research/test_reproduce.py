@@ -105,7 +105,7 @@ def test_a_second_run_skips_what_is_there(tmp_path: Path) -> None:
     assert not load_records("toy", "paper", tmp_path)
 
 
-def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     def stop_at_third(settings: Settings) -> dict[str, int]:
         if settings["a"] == 1 and settings["b"] == "y":
             raise KeyboardInterrupt
@@ -115,7 +115,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         run(toy(run=stop_at_third), tmp_path)
     path = tmp_path / "toy.jsonl"
     with path.open("a") as file:
-        file.write('{"experiment": "toy", "pre')  # as if the machine had gone down while writing
+        file.write('{"experiment": "toy", "pre')  # as if the process had been killed while writing
     assert run(toy(), tmp_path) == runner.Summary(3, 3, ())
     found = load_records("toy", "smoke", tmp_path)
     assert [record["settings"] for record in found] == toy().cells("smoke")
@@ -191,7 +191,7 @@ def test_giving_up_a_pool_leaves_no_process_behind() -> None:
     assert set(multiprocessing.active_children()) <= before
 
 
-def test_large_files_are_compressed_and_go_on(
+def test_large_files_are_compressed_and_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LARGE", 100)
@@ -281,6 +281,17 @@ def test_the_committed_records_give_the_committed_page(
     assert target.read_text("utf-8") == (docs / "reproduction.md").read_text("utf-8")
 
 
+@pytest.mark.checkout
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_committed_records_are_cells_of_the_grid(name: str) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "reproduction"
+    cells = {json.dumps(cell, sort_keys=True) for cell in EXPERIMENTS[name].cells("paper")}
+    records = load_records(name, "paper", folder)
+    assert records
+    assert {record["experiment"] for record in records} == {name}
+    assert {json.dumps(record["settings"], sort_keys=True) for record in records} <= cells
+
+
 def test_an_experiment_without_records_is_named(tmp_path: Path) -> None:
     target = tmp_path / "page.md"
     page.write_reproduction(target, tmp_path, "smoke")
@@ -289,7 +300,7 @@ def test_an_experiment_without_records_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["sm-qrgd", "sempiht", "rgd"])
 @pytest.mark.parametrize("step", traces.STEPS)
-def test_dense_and_kernels_take_the_same_way(method: str, step: str) -> None:
+def test_dense_methods_and_kernels_have_the_same_iterates(method: str, step: str) -> None:
     settings = {"method": method, "step": step, "tol": 1e-3, "max_iter": 100}
     problem = traces.draw_completion((14, 14, 14), (2, 3, 3), 0.5, 3)
     found = [
@@ -303,18 +314,18 @@ def test_dense_and_kernels_take_the_same_way(method: str, step: str) -> None:
     assert all((np.diff(result["trace"]["seconds"]) > 0).all() for result in found)
 
 
-def test_the_lead_mode_of_the_settings_is_used() -> None:
+def test_the_tangent_mode_of_the_settings_is_used() -> None:
     problem = traces.draw_completion((14, 14, 14), (2, 3, 4), 0.4, 3)
     base = {"method": "sm-qrgd", "step": "normalized", "tol": 0.0, "max_iter": 5}
     errors = {
-        (name, order): traces.run_completion(
-            *problem, {**base, "implementation": name, "order": list(order)}
+        (name, modes): traces.run_completion(
+            *problem, {**base, "implementation": name, "mode_order": list(modes)}
         )["trace"]["error"]
         for name in traces.IMPLEMENTATIONS
-        for order in ((0, 1, 2), (2, 0, 1))
+        for modes in ((0, 1, 2), (2, 0, 1))
     }
-    for order in ((0, 1, 2), (2, 0, 1)):
-        np.testing.assert_allclose(errors["dense", order], errors["kernels", order], rtol=SAME)
+    for modes in ((0, 1, 2), (2, 0, 1)):
+        np.testing.assert_allclose(errors["dense", modes], errors["kernels", modes], rtol=SAME)
     assert not np.allclose(errors["dense", (0, 1, 2)], errors["dense", (2, 0, 1)])
 
 
@@ -407,7 +418,7 @@ def fail(settings: Settings) -> dict[str, Any]:
     raise KeyError(settings["seed"])
 
 
-def test_the_command_runs_draws_and_goes_on(
+def test_the_command_runs_draws_and_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, target = tmp_path / "new" / "folder", tmp_path / "page.md"
@@ -455,7 +466,7 @@ def test_ctrl_c_stops_cleanly(
     assert "run the same command again" in capsys.readouterr().err
 
 
-def test_missing_matplotlib_is_told_before_the_work(
+def test_missing_matplotlib_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -20,7 +20,9 @@ EXAMPLES = (
     "tensormend reproduce table1",
     "tensormend reproduce table1 --redraw --write page.md",
 )
-Name = Literal["phase", "noise", "lead", "condition", "comparison", "table1", "theorems", "all"]
+Name = Literal[
+    "phase", "noise", "tangent_mode", "condition", "comparison", "table1", "theorems", "all"
+]
 SHOWN_FAILURES = 5
 
 
@@ -29,7 +31,7 @@ def reproduce(
         Name,
         typer.Argument(
             metavar="NAME",
-            help="phase, noise, lead, condition, comparison, table1, theorems, or all.",
+            help="phase, noise, tangent_mode, condition, comparison, table1, theorems, or all.",
         ),
     ],
     preset: Annotated[

@@ -72,6 +72,9 @@ class Experiment:
         to compare, the repeats of a timing) see the same random problem.
     packages : tuple of str, default=()
         Packages whose versions are recorded with the machine.
+    seed_name : str, optional
+        What enters the seeds instead of the name, for an experiment that has been renamed since its
+        records were made.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Experiment:
     timed: bool
     paired: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    seed_name: str | None = None
 
     def cells(self, preset: str) -> list[Settings]:
         """Return the settings of every cell with its seed."""
@@ -91,7 +95,8 @@ class Experiment:
         if "seed" in settings:
             return int(settings["seed"])
         own = {key: value for key, value in settings.items() if key not in self.paired}
-        digest = hashlib.sha256(f"{self.name} {_key(own)}".encode()).digest()
+        name = self.name if self.seed_name is None else self.seed_name
+        digest = hashlib.sha256(f"{name} {_key(own)}".encode()).digest()
         return int.from_bytes(digest[:6], "big")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tensormend.research.experiments import (
     comparison,
     condition,
-    lead,
     noise,
     phase,
     table1,
+    tangent_mode,
     theorems,
 )
 from tensormend.research.runner import Experiment
@@ -19,5 +19,5 @@ PRESETS = ("smoke", "paper")
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (phase, noise, lead, condition, comparison, table1, theorems)
+    for module in (phase, noise, tangent_mode, condition, comparison, table1, theorems)
 }

@@ -33,9 +33,9 @@ MAX_ITER: Final = 100  # of the paper
 
 
 def grid(preset: str) -> Iterator[Settings]:
-    """Every panel once, then again: methods take turns, so that a slow minute hits all alike.
+    """Every panel once, then again: methods alternate, so that a slow minute affects all of them.
 
-    Panel a times one problem again and again; the others draw a new problem each time.
+    Panel a repeats the timing of one problem; the others draw a new problem each time.
     """
     paper = preset == "paper"
     for repeat in range(3 if paper else 1):
@@ -76,7 +76,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     for panel in "abcd":
         own = panels.get((panel,), [])
         facts[f"table_{panel}"] = _tabulate(own, VARIED.get(panel, "rank")) if own else "Not run."
-        facts[f"verdict_{panel}"] = _judge(own, VARIED.get(panel, "rank")) if own else ""
+        facts[f"verdict_{panel}"] = _compare(own, VARIED.get(panel, "rank")) if own else ""
     return facts
 
 
@@ -122,7 +122,7 @@ def _cell(records: Sequence[Record], is_best: bool) -> str:
     return f"{counts[len(counts) // 2]}, {f'**{seconds}**' if is_best else seconds}{note}"
 
 
-def _judge(records: Sequence[Record], varied: str) -> str:
+def _compare(records: Sequence[Record], varied: str) -> str:
     """Say, for each implementation and step, how often SM-QRGD was fastest and by how much.
 
     Methods that did not arrive are left out.

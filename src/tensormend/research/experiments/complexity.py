@@ -1,4 +1,4 @@
-"""Count the flops of the paper's four methods, to be held against its Table 1.
+"""Count the flops of the paper's four methods, for comparison with its Table 1.
 
 The functions of `tensormend.research.experiments.dense` run on arrays that tally every operation
 done with them. Three kinds are kept apart, in the paper's unit of one multiply-add:
@@ -10,8 +10,8 @@ done with them. Three kinds are kept apart, in the paper's unit of one multiply-
   pseudo-inverse is such an SVD and one product);
 - ``elementwise``: one for each number written, or read by a sum.
 
-Each tally is a polynomial in ``n`` once ``n`` exceeds ``r^(d-1)`` and ``2 r``, so a fit through
-enough sizes gives its leading coefficients without extrapolation. Run
+Each tally is a polynomial in ``n`` for ``n`` above ``r^(d-1)`` and ``2 r``, so interpolation at
+enough sizes gives its leading coefficients exactly. Run
 ``python -m tensormend.research.experiments.complexity`` for the table.
 
 The paper takes a truncated SVD of an ``n x n^(d-1)`` matrix to be ``O(n^d r)``, as it is by
@@ -85,7 +85,7 @@ def counting() -> Iterator[Tally]:
 class CountingArray(np.ndarray[Any, np.dtype[Any]]):
     """An array whose products, factorizations and elementwise operations are tallied.
 
-    A NumPy function for which no count is known is refused, so nothing passes for free.
+    A NumPy function for which no count is known raises an error, so nothing goes uncounted.
     """
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -244,7 +244,7 @@ ALGORITHMS = {
         ),
     )
 }
-"""The methods by name; ``RGD, shared`` computes the contraction its parts share only once."""
+"""The methods by name; ``RGD, shared`` computes the contraction common to its parts once."""
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -299,7 +299,7 @@ class Coefficients:
 def leading_coefficients(
     algorithm: str, d: int, rank: int = 2, sizes: Sequence[int] | None = None
 ) -> Coefficients:
-    """Count at growing ``n`` and read the leading coefficients off the polynomial in ``n``.
+    """Count at several ``n`` and return the leading coefficients of the polynomial in ``n``.
 
     ``sizes`` are ``d + 2`` or more sizes above ``rank^(d-1)`` and ``2 rank``; the smallest such
     by default.
@@ -311,7 +311,7 @@ def leading_coefficients(
     pairs = [count(algorithm, n, d, rank) for n in sizes]
 
     def fit(counts: Sequence[float]) -> Array:
-        scaled = np.asarray(counts) / (max(sizes) ** d * rank)  # keeps the fit well scaled
+        scaled = np.asarray(counts) / (max(sizes) ** d * rank)  # keeps the fit well conditioned
         fitted = np.polynomial.Polynomial.fit(np.asarray(sizes), scaled, d + 1).convert()
         padded = np.zeros(d + 2)
         padded[: len(fitted.coef)] = fitted.coef

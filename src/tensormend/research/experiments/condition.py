@@ -27,7 +27,7 @@ from tensormend.theory import condition_number
 
 __all__ = ["EXPERIMENT", "check_formula"]
 
-EXACT = 1e-6  # relative departure of a condition number that rounding explains
+EXACT = 1e-6  # relative error of a condition number that rounding explains
 
 
 def grid(preset: str) -> Iterator[Settings]:
@@ -99,8 +99,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     )
     spreads = "; ".join(f"{what} {max(own) / min(own):.2f}" for what, own in times.items())
     seconds_in_words = (
-        f"Longest over shortest time: {spreads}. Beyond a factor of 90 between singular values our "
-        "truncation leaves a faster path that would lose digits, which an iteration then feels."
+        f"Longest over shortest time: {spreads}. Where singular values differ by a factor of more "
+        "than 90, our truncation takes a slower path that loses no digits."
     )
     settings = records[0]["settings"]
     return {

@@ -1,11 +1,11 @@
-"""The paper's four methods for completion, written down with dense arrays.
+"""The paper's four methods for completion, with dense arrays.
 
 TIHT, SeMPIHT, RGD and SM-QRGD follow section 2.2, Algorithm 3 and the complexity appendix line by
-line, for a real array observed through a boolean mask (``A(X) = mask * X``). They are what
-benchmarks compare with, references for the solvers in the tests, and what the flop count runs.
+line, for a real array observed through a boolean mask (``A(X) = mask * X``). Benchmarks compare the
+solvers with them, tests use them as references, and their flops are counted.
 
-A method is a thresholding (``z -> next state``) and a step size, functions of their own that
-`descend` alternates. Modes count from 0. Unfoldings have their columns in C order over the other
+A method consists of a thresholding (``z -> next state``) and a step size, which `descend`
+alternates. Modes count from 0. Unfoldings have their columns in C order over the other
 modes, which changes no result.
 """
 

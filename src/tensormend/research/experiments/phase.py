@@ -29,8 +29,8 @@ from tensormend.research.summary import group
 __all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
 
 SUCCESS = 1e-5  # true relative error of a success, as in the paper
-GIVE_UP = ((0.25, 0.5), (0.5, 0.1))  # after this fraction of the iterations, above this error
-FITTED = 1e-12  # relative residual of a run that fits the samples; with a large error, for good
+GIVE_UP = ((0.25, 0.5), (0.5, 0.1))  # fraction of the iterations, error above which to stop
+FITTED = 1e-12  # relative residual of a run that fits the samples, whatever its error
 LINEAR = 0.8  # fraction of the variance that a line must explain to be drawn
 LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
 INITS = {  # the paper's for its methods, that of the package for the others
@@ -43,7 +43,7 @@ INITS = {  # the paper's for its methods, that of the package for the others
 
 
 def grid(preset: str) -> Iterator[Settings]:
-    """Ranks and ratios about the boundary, in parts of a few trials: all cells, then all again."""
+    """Ranks and ratios about the boundary, in parts of a few trials; every part has all cells."""
     paper = preset == "paper"
     ranks = (4, 8, 12, 16, 20) if paper else (1, 2, 3)
     ratios = np.arange(1, 13) * 0.005 if paper else (0.03, 0.08, 0.15, 0.3)
@@ -213,17 +213,17 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         "n": str(n),
         "cells": describe_grid(records),
         "max_iter": str(records[0]["settings"]["max_iter"]),
-        "verdict": _judge(lines, n),
+        "verdict": _compare(lines, n),
         "limited": _count_limited(records),
     }
 
 
 def least_ratios(ranks: Array, n: int) -> Array:
-    """Return degrees of freedom over entries: no method can do with fewer samples."""
+    """Return degrees of freedom over entries, the least ratio at which a method can succeed."""
     return np.asarray([degrees_of_freedom((n,) * 3, (int(r),) * 3) / n**3 for r in ranks])
 
 
-def _judge(lines: Mapping[str, Boundary], n: int) -> str:
+def _compare(lines: Mapping[str, Boundary], n: int) -> str:
     """Say whether the boundary of SM-QRGD is linear, and order the methods by what they need."""
     line = lines.get("sm-qrgd")
     if line is None:

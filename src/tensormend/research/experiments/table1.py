@@ -1,6 +1,6 @@
 """Table 1: flops counted while the methods run, beside the paper's formulas.
 
-``tensormend reproduce table1``. The counts are those of `complexity` beside this module.
+``tensormend reproduce table1``. The counts come from the module `complexity`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def grid(preset: str) -> Iterator[Settings]:
 
 
 def run(settings: Settings) -> dict[str, Any]:
-    """Count, and read off the leading coefficients."""
+    """Count flops, and fit the leading coefficients."""
     order = settings["order"]
     counted = leading_coefficients(settings["algorithm"], order, settings["rank"])
     paper = [formula(order) for formula in PAPER[settings["algorithm"]]]

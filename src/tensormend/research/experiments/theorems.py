@@ -1,10 +1,10 @@
 """Theorems: the true error under the bounds, inside their condition, and recovery outside it.
 
 ``tensormend reproduce theorems``. The measurements are ``m`` rows of independent Gaussian numbers
-of variance ``1/m``. SM-QRGD sees them only through ``A*A`` and ``A*y``, so the matrix is replaced
-by the triangle of its QR factorization, whose entries are independent too: normal above the
-diagonal, and on it chi with ``m, m-1, ...`` degrees of freedom (Bartlett). Millions of
-measurements, which the condition asks for, then cost no more than a few hundred.
+of variance ``1/m``. SM-QRGD depends on them only through ``A*A`` and ``A*y``, so the matrix is
+replaced by the triangular factor of its QR factorization, whose entries are independent too: normal
+above the diagonal, and chi distributed with ``m, m-1, ...`` degrees of freedom on it (Bartlett).
+The millions of measurements that the condition requires then cost no more than a few hundred.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def grid(preset: str) -> Iterator[Settings]:
 
 
 def run(settings: Settings) -> dict[str, Any]:
-    """Recover from Gaussian measurements, and compute the bound along the way."""
+    """Recover from Gaussian measurements, and compute the bound for every iterate."""
     shape, rank, step = tuple(settings["shape"]), settings["rank"], settings["step"]
     rng = np.random.default_rng(settings["seed"])
     truth = gaussian_tucker(shape, rank, rng=rng)
@@ -146,7 +146,7 @@ def count_above(found: dict[str, Any]) -> int:
 
     The initial estimate, which a lemma bounds, is left out.
     """
-    pairs = zip(found["error"][1:], found["bound"][1:], strict=False)  # the bound goes further
+    pairs = zip(found["error"][1:], found["bound"][1:], strict=False)  # the bound may be longer
     return sum(error > bound for error, bound in pairs if bound > ROUNDING)
 
 

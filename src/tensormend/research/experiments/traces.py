@@ -1,8 +1,8 @@
 """One completion run, with tensormend's kernels or with dense arrays, and its trace.
 
-``"dense"`` are the plain NumPy methods of `tensormend.research.experiments.dense`, as in the paper,
-so that algorithms are compared and not kernels. ``"kernels"`` is what `tensormend.recover` does.
-Both leave the computation of errors off the clock.
+``"dense"`` stands for the plain NumPy methods of `tensormend.research.experiments.dense`, which
+compare the algorithms rather than the kernels, ``"kernels"`` for `tensormend.recover`. The
+computation of errors is not timed.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def draw_completion(
 def draw_again(
     n: int, rank: int | Sequence[int], ratio: float, seed: int, snr: float | None = None
 ) -> tuple[Tucker, Sampling, Array]:
-    """Do as `draw_completion` for a cube, without drawing what the cell before has drawn.
+    """Return the problem of `draw_completion` for a cube; the last problem drawn is cached.
 
-    The operator is made anew, so that no cell finds anything prepared by another. ``snr`` adds
-    noise.
+    The operator is created for every call, so that no cell uses what another has prepared. ``snr``
+    is the signal-to-noise ratio, in dB, of noise that is added.
     """
     truth, indices, y = _draw_cube(n, tuple(np.atleast_1d(rank).tolist()), ratio, seed, snr)
     return truth, Sampling(truth.shape, indices), y
@@ -88,13 +88,13 @@ def _draw_cube(
 def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settings) -> Record:
     """Run a method until the true error reaches ``tol`` or for ``max_iter`` iterations.
 
-    Reads ``implementation``, ``method``, ``step``, ``order`` (optional), ``tol`` and ``max_iter``
-    of the settings.
+    Of the settings it reads ``implementation``, ``method``, ``step``, ``mode_order`` (optional),
+    ``tol`` and ``max_iter``.
     """
     run = _run_dense if settings["implementation"] == "dense" else _run_kernels
     options: dict[str, Any] = {"step": settings["step"]}
     if settings["method"] in ORDERED:
-        options["mode_order"] = tuple(settings.get("order", range(len(truth.shape))))
+        options["mode_order"] = tuple(settings.get("mode_order", range(len(truth.shape))))
     trace = run(truth, operator, y, settings, options)
     return {
         "n_iter": len(trace["error"]) - 1,
@@ -133,7 +133,7 @@ def _run_dense(
     size, y_size, spent = np.linalg.norm(full), np.linalg.norm(y), 0.0
     trace: dict[str, list[float]] = {"seconds": [], "error": [], "residual": []}
     clock = time.perf_counter()
-    iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # with its init
+    iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # computes its init
     for k in range(settings["max_iter"] + 1):
         clock = time.perf_counter() if k else clock
         x = next(iterates).x

@@ -20,7 +20,7 @@ from tensormend.research.experiments.traces import median_trace
 from tensormend.research.records import Record
 from tensormend.research.summary import group
 
-__all__ = ["TERMS", "draw_condition", "draw_lead", "draw_noise"]
+__all__ = ["TERMS", "draw_condition", "draw_noise", "draw_tangent_mode"]
 
 TERMS: Final = {"dense": "dense NumPy", "kernels": "tensormend's kernels"}
 ERROR: Final = "relative error"
@@ -54,7 +54,7 @@ def draw_noise(records: Sequence[Record]) -> Any:
     return figure
 
 
-def draw_lead(records: Sequence[Record]) -> Any:
+def draw_tangent_mode(records: Sequence[Record]) -> Any:
     """Draw curves of the three tangent modes."""
     settings = records[0]["settings"]
     caption = (
@@ -62,10 +62,10 @@ def draw_lead(records: Sequence[Record]) -> Any:
         f"of {format_power(settings['tol'])}; {_repeats(records)}"
     )
     labels = {
-        order: f"mode {order[0]}, rank {settings['rank'][order[0]]}, order {list(order)}"
-        for (order,) in group(records, "order")
+        modes: f"mode {modes[0]}, rank {settings['rank'][modes[0]]}, order {list(modes)}"
+        for (modes,) in group(records, "mode_order")
     }
-    figure = _draw_steps(records, "order", labels)
+    figure = _draw_steps(records, "mode_order", labels)
     set_caption(figure, "SM-QRGD with different tangent modes (counted from 0)", caption)
     return figure
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensormend.plotting.style import save_figure, use_style
 from tensormend.research.figures.comparison import draw_comparison
-from tensormend.research.figures.curves import draw_condition, draw_lead, draw_noise
+from tensormend.research.figures.curves import draw_condition, draw_noise, draw_tangent_mode
 from tensormend.research.figures.phase import draw_phase
 from tensormend.research.figures.theory import draw_table1, draw_theorems
 from tensormend.research.records import Record
@@ -18,7 +18,7 @@ __all__ = ["FIGURES", "save_reproduction"]
 FIGURES: dict[str, Callable[[Sequence[Record]], Any]] = {
     "phase": draw_phase,
     "noise": draw_noise,
-    "lead": draw_lead,
+    "tangent_mode": draw_tangent_mode,
     "condition": draw_condition,
     "comparison": draw_comparison,
     "table1": draw_table1,
