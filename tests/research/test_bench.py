@@ -65,7 +65,7 @@ def test_the_grid_leaves_out_what_cannot_be_recovered() -> None:
 # timed runs
 
 
-def test_the_judge_works_off_the_clock() -> None:
+def test_errors_are_computed_with_the_clock_stopped() -> None:
     given = draw_problem(TINY)
     timed = TimedRun(given, 1e-10, 60.0)
     timed.start()
@@ -97,7 +97,7 @@ def test_curves_keep_their_ends() -> None:
 # turns
 
 
-def test_contestants_take_turns_and_medians_are_shown(tmp_path: Path) -> None:
+def test_contestants_alternate_and_medians_are_shown(tmp_path: Path) -> None:
     bench = Benchmark(tmp_path / "r.jsonl", repeats=5)
     names = ["rcg", "dense rgd"]
     race(bench, "races", [TINY], names)
@@ -263,7 +263,7 @@ def test_sections_run_what_they_are_asked_for(
 def test_passes_are_timed_beside_a_read() -> None:
     given = draw_problem(TINY)
     times, n_bytes = passes.time_passes(given, 2, 3, ["rcg", "sm-qrgd"])
-    parts = ["values at the entries", "pull-back pass", "rcg iteration", "sm-qrgd iteration"]
+    parts = ["values at the entries", "gradient pass", "rcg iteration", "sm-qrgd iteration"]
     assert list(times) == ["read", *parts]
     assert all(len(seconds) == 3 and min(seconds) > 0 for seconds in times.values())
     assert n_bytes >= given.values.nbytes + 2 * len(given.values)
@@ -367,7 +367,7 @@ def synthetic_records() -> list[dict[str, Any]]:
         facts = {"kind": "few", "section": "few", "contestant": "auto", "rank": 2, "ratio": ratio}
         records.append({**facts, "n_recovered": count, "n_needed": 4, "n_trials": 5})
     for threads in (1, 2):
-        times = {"read": [1.0 / threads], "pull-back pass": [3.5 / threads]}
+        times = {"read": [1.0 / threads], "gradient pass": [3.5 / threads]}
         case = Case("n300", 300, 5, 0.3).as_record()
         facts = {"kind": "passes", "section": "passes", "case": case, "threads": threads}
         records.append({**facts, "times": times, "read_bytes": 10**8})
@@ -377,20 +377,20 @@ def synthetic_records() -> list[dict[str, Any]]:
 def test_bars_are_computed_from_the_records() -> None:
     found = {bar.what: bar for bar in bars.check_bars(Findings(synthetic_records()))}
     outcome = {what: (bar.measured, bar.met) for what, bar in found.items()}
-    start = "`auto`, n = 100, 30% seen, against "
-    assert outcome[start + "the best dense NumPy method"] == ("6 times", True)
-    assert outcome[start + "TensorLy"] == ("80 times", False)
-    assert outcome[start + "pymanopt (PyTorch)"] == ("40 times", True)
-    assert outcome[start + "the same, rows gathered (PyTorch)"] == ("20 times", False)
+    against = "`auto`, n = 100, 30% observed, against "
+    assert outcome[against + "the best dense NumPy method"] == ("6 times", True)
+    assert outcome[against + "TensorLy"] == ("80 times", False)
+    assert outcome[against + "pymanopt (PyTorch)"] == ("40 times", True)
+    assert outcome[against + "the same, rows gathered (PyTorch)"] == ("20 times", False)
     formed = "the same, every entry of the small tensor formed (PyTorch)"
-    assert outcome[start + formed] == ("12 times", False)
+    assert outcome[against + formed] == ("12 times", False)
     few = "smallest fraction of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)
     best = "`auto` on the grid, beside the best of our methods in each cell"
     assert outcome[best] == ("1.4 times its time", True)
-    seen = "a pull-back pass, n = 300, 30% seen (8.1 million entries), beside a plain read"
-    assert outcome[seen] == ("3.5 reads", False)
+    what = "a gradient pass, n = 300, 30% observed (8.1 million entries), beside a plain read"
+    assert outcome[what] == ("3.5 reads", False)
 
 
 def test_bars_are_not_met_by_nothing() -> None:

@@ -121,8 +121,8 @@ def test_arranged_problem_has_the_same_iterates(modes: tuple[int, ...], step: st
 def test_dense_methods_complete_a_tensor(twin: Any) -> None:
     truth = tm.simulate.gaussian_tucker((16, 16, 16), 2, rng=1).todense()
     mask = np.random.default_rng(2).random(truth.shape) < 0.5
-    unseen = np.where(mask, truth, np.nan)  # what the mask hides must not matter
-    *_, last = islice(twin(unseen, mask, 2), 60)
+    hidden = np.where(mask, truth, np.nan)  # what the mask hides must not matter
+    *_, last = islice(twin(hidden, mask, 2), 60)
     assert np.linalg.norm(last.x - truth) <= 1e-6 * np.linalg.norm(truth)
 
 

@@ -75,7 +75,7 @@ def test_fibre_loss_is_by_whole_fibre() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["random", "fibre"])
-def test_hold_out_takes_a_tenth_of_what_is_known(pattern: str) -> None:
+def test_hold_out_takes_a_tenth_of_the_observed_entries(pattern: str) -> None:
     data, _ = drop(make_dataset(), pattern, 0.3, 0)
     rest, held = hold_out(data, pattern, 1, 1)
     assert not held[np.isnan(data)].any()
@@ -111,7 +111,7 @@ def test_fibre_mean_takes_the_best_mode_and_falls_back() -> None:
     level = np.arange(5.0)[:, None] * np.ones((5, 4))  # constant along mode 1
     data = level.copy()
     data[2, 1] = np.nan
-    data[3, :] = np.nan  # mode 1 knows nothing there, mode 0 does
+    data[3, :] = np.nan  # no observed entry along mode 1, some along mode 0
     filled = fibre_mean(data)
     assert filled[2, 1] == 2.0
     np.testing.assert_allclose(filled[3, 0], np.mean([0, 1, 2, 4]))
@@ -119,7 +119,7 @@ def test_fibre_mean_takes_the_best_mode_and_falls_back() -> None:
     np.testing.assert_array_equal(filled[observed], data[observed])
 
 
-def test_what_no_fibre_knows_gets_the_mean_of_all() -> None:
+def test_entries_of_empty_fibres_get_the_mean_of_all() -> None:
     data = np.full((2, 2), np.nan)
     data[0, 0] = 3.0
     np.testing.assert_array_equal(fibre_mean(data), np.full((2, 2), 3.0))
@@ -204,7 +204,7 @@ def test_masked_tucker_recovers_at_the_true_rank() -> None:
 # choosing parameters
 
 
-def test_sweep_goes_on_beyond_an_end_only_while_it_pays() -> None:
+def test_sweep_continues_beyond_an_end_only_while_the_error_decreases() -> None:
     asked = []
 
     def error(value: float) -> float:
@@ -222,7 +222,7 @@ def make_task(dataset: Dataset, loss: Loss = LOSSES[0]) -> Task:
 
 
 @pytest.mark.parametrize("name", ["fibre mean", "linear", "HaLRTC", "LRTC-TNN"])
-def test_nobody_but_tensorly_sees_what_was_lost(name: str) -> None:
+def test_only_tensorly_depends_on_the_lost_entries(name: str) -> None:
     task = make_task(make_dataset(shape=(12, 10, 8)))
     secret = np.where(task.scored, 1e6, task.dataset.values)
     other = replace(task, dataset=replace(task.dataset, values=secret))
@@ -317,7 +317,7 @@ def count_runs(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("loader")
-def test_runs_are_recorded_and_taken_up_again(tmp_path: Path) -> None:
+def test_runs_are_recorded_and_continued(tmp_path: Path) -> None:
     n_losses = len(LOSSES)
     first = run(tmp_path, PLAYERS, "mri")
     assert (first.n_run, len(first.failures)) == (1 + 3 * n_losses, n_losses)

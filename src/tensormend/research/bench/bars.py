@@ -38,10 +38,10 @@ def _check_passes(findings: Findings) -> Iterator[Bar]:
     def reads(case: str, what: str) -> float | None:
         return divide(findings.pass_seconds(case, what), findings.pass_seconds(case, "read"))
 
-    what = "a pull-back pass, n = 300, 30% seen (8.1 million entries), beside a plain read"
-    yield Bar.at_most(what, 3, reads("n300", "pull-back pass"), " reads")
+    what = "a gradient pass, n = 300, 30% observed (8.1 million entries), beside a plain read"
+    yield Bar.at_most(what, 3, reads("n300", "gradient pass"), " reads")
     for method in ("rgd", "rcg"):
-        what = f"an iteration of {method}, n = 1000, 1% seen, beside a plain read"
+        what = f"an iteration of {method}, n = 1000, 1% observed, beside a plain read"
         yield Bar.at_most(what, 12, reads("n1000", f"{method} iteration"), " reads")
 
 
@@ -52,25 +52,27 @@ def _check_races(findings: Findings) -> Iterator[Bar]:
         return findings.ratio(case, slow, fast)
 
     constant = gain("n300-constant", None, "sm-qrgd, constant")
-    what = "SM-QRGD, constant step, n = 300, 30% seen, against dense NumPy SM-QRGD"
+    what = "SM-QRGD, constant step, n = 300, 30% observed, against dense NumPy SM-QRGD"
     yield Bar.at_least(what, 8, constant)
     yield Bar.at_least(
-        "`auto`, n = 100, 30% seen, against the best dense NumPy method", 5, gain("n100", None)
+        "`auto`, n = 100, 30% observed, against the best dense NumPy method", 5, gain("n100", None)
     )
-    yield Bar.at_least("`auto`, n = 100, 30% seen, against TensorLy", 90, gain("n100", TENSORLY))
+    yield Bar.at_least(
+        "`auto`, n = 100, 30% observed, against TensorLy", 90, gain("n100", TENSORLY)
+    )
     for words, name in RIEMANNIAN.items():
-        what = f"`auto`, n = 100, 30% seen, against {words} (PyTorch)"
+        what = f"`auto`, n = 100, 30% observed, against {words} (PyTorch)"
         yield Bar.at_least(what, 30, gain("n100", (name,)))
     yield Bar.at_least(
-        "`auto`, n = 300, 30% seen, against the best dense NumPy method", 7, gain("n300", None)
+        "`auto`, n = 300, 30% observed, against the best dense NumPy method", 7, gain("n300", None)
     )
     yield Bar.at_least(
-        "`auto`, n = 400, 2% seen, against the best dense NumPy method", 50, gain("n400", None)
+        "`auto`, n = 400, 2% observed, against the best dense NumPy method", 50, gain("n400", None)
     )
 
 
 def _check_large(findings: Findings) -> Iterator[Bar]:
-    case = "`auto`, n = 1000, 1% seen (10 million entries)"
+    case = "`auto`, n = 1000, 1% observed (10 million entries)"
     entry = next((e for e in findings.entries("races", "n1000") if e.contestant == AUTO), None)
     peak = None if entry is None or entry.seconds is None else entry.peak_bytes
     yield Bar.at_most(
@@ -83,9 +85,9 @@ def _check_large(findings: Findings) -> Iterator[Bar]:
         1.7,
         findings.ratio("n1000", ["auto, 1 thread"], AUTO),
     )
-    name = "pull-back pass"
+    name = "gradient pass"
     both = findings.pass_seconds("n1000", name, 1), findings.pass_seconds("n1000", name, 2)
-    yield Bar.at_least("two threads against one, a pull-back pass there", 1.7, divide(*both))
+    yield Bar.at_least("two threads against one, a gradient pass there", 1.7, divide(*both))
 
 
 def fewest(findings: Findings, rank: int) -> float | None:

@@ -85,7 +85,7 @@ def _collect_curves(findings: Findings, case: str) -> list[tuple[str, str, Any]]
 def _describe_case(findings: Findings, case: str) -> str:
     drawn = findings.entries("races", case)[0].case
     shape = format_shape(drawn.shape)
-    return f"{shape}, rank {drawn.rank}, {100 * drawn.ratio:g}% of the entries seen"
+    return f"{shape}, rank {drawn.rank}, {100 * drawn.ratio:g}% of the entries observed"
 
 
 # sections
@@ -134,8 +134,8 @@ def _latest_sections(findings: Findings) -> list[Record]:
 def _make_races(findings: Findings, pictures: dict[str, str]) -> Iterator[Section]:
     warm = {run["case"]["name"] for run in findings.of("run", "races") if run.get("is_warm")}
     words = (
-        f"\nIn {', '.join(sorted(warm))} a run of less than a second was made twice in a row\n"
-        "and the second counts: a process that waited for its turn has lost its caches."
+        f"\nIn {', '.join(sorted(warm))} a run of less than a second was repeated at once and\n"
+        "the second is timed, because a process that has waited finds its caches cold."
     )
     yield "races", {"warm": words if warm else ""}
     for case in findings.case_names("races"):

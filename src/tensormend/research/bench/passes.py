@@ -39,7 +39,7 @@ def time_passes(
         tasks: dict[str, Callable[[], float]] = {
             "read": lambda: read_seconds([y, operator.fibres.leaves], threads),
             "values at the entries": lambda: _time(lambda: operator.forward(init)),
-            "pull-back pass": lambda: _time(lambda: operator.gradient(init, y)),
+            "gradient pass": lambda: _time(lambda: operator.gradient(init, y)),
         }
         for name in solvers:
             tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, init, threads)

@@ -1,4 +1,4 @@
-"""Other people's software on the same problems, each with the settings that suit it best.
+"""Other packages on the same problems, each with the settings that suit it best.
 
 No other file names these packages. They are imported when they run; one that is not installed is
 reported as such. All work in double precision with every thread they can use.
@@ -20,7 +20,7 @@ from tensormend.research.bench.timed_run import Contestant, TimedRun
 __all__ = ["PEERS"]
 
 MAX_ITER = 20000
-CHUNK = 5  # iterations between looks at the error, where a look means a call of its own
+CHUNK = 5  # iterations of a call, where the error can only be computed between calls
 LBFGS_CHUNK = 20
 LBFGS_HISTORY = 20
 
@@ -31,8 +31,8 @@ LBFGS_HISTORY = 20
 def run_tensorly(timed: TimedRun) -> None:
     """Call ``tensorly.decomposition.tucker`` with a mask, once, with enough iterations.
 
-    It has no callback. The number of iterations that reaches the accuracy is found beforehand, in
-    calls that each continue from the last; they give the curve too.
+    It has no callback. The number of iterations that reaches the accuracy is found beforehand by
+    calls that each continue from the last, which also give the curve.
     """
     from tensorly.decomposition import tucker
 
@@ -65,7 +65,7 @@ def run_tensorly(timed: TimedRun) -> None:
     timed.curve = [*points, (seconds, error)]
 
 
-# PyTorch: what they share
+# common to the peers that use PyTorch
 
 
 def _spectral_init(torch: Any, given: Any) -> tuple[Any, list[Any]]:
@@ -105,7 +105,7 @@ def _as_tucker(core: Any, factors: Sequence[Any]) -> Tucker:
 
 
 def _import_torch(timed: TimedRun) -> Any:
-    """Import PyTorch and let it load, off the clock, what it loads when first used."""
+    """Import PyTorch and run it once, untimed, since its first use loads more modules."""
     import torch
 
     if "is_warm" not in timed.memory:
@@ -189,10 +189,10 @@ def _expand(torch: Any, given: Any) -> Callable[[Any], Any]:
 def run_riemopt(timed: TimedRun, *, way: Callable[[Any, Any], Callable[[Any], Any]]) -> None:
     """Riemannian conjugate gradients with the gradients and projections of tucker-riemopt.
 
-    The package gives geometry, not an optimizer: gradients by automatic differentiation,
-    projections onto tangent spaces, rounding. The step is exact on the tangent space, the
-    direction follows Hestenes and Stiefel. ``way`` returns the function
-    that takes the observed entries from a point.
+    The package provides gradients by automatic differentiation, projections onto tangent spaces and
+    rounding, but no optimizer. The step is exact on the tangent space, the direction follows
+    Hestenes and Stiefel. ``way`` returns the function
+    that computes the observed entries of a point.
     """
     from tucker_riemopt import Tucker as Point
     from tucker_riemopt import TuckerRiemannian
@@ -294,7 +294,7 @@ def _checked_optimizer(timed: TimedRun) -> Any:
 
 
 class _Over(Exception):  # noqa: N818
-    """Leaves an optimizer that can only be left so."""
+    """Raised by a callback to stop an optimizer that offers no other way."""
 
 
 def run_pyttb(timed: TimedRun) -> None:
@@ -345,7 +345,7 @@ def run_pyttb(timed: TimedRun) -> None:
 
 
 def cp_rank(rank: Sequence[int]) -> int:
-    """Return a CP rank with room for every tensor of that shape, a quarter above the generic one.
+    """Return a CP rank a quarter above the generic rank of cores of that shape.
 
     Examples
     --------
@@ -373,7 +373,7 @@ PEERS = (
         "TensorLy tucker",
         "peer",
         run_tensorly,
-        "`tensorly.decomposition.tucker` with `mask=`, its SVD start, one call with the number "
+        "`tensorly.decomposition.tucker` with `mask=`, SVD initialization, one call with the number "
         "of iterations that is just enough",
         (("tensorly", "tensorly"),),
     ),
@@ -411,7 +411,7 @@ PEERS = (
         "PyTorch L-BFGS",
         "peer",
         run_torch,
-        "`torch.optim.LBFGS` on core and factors: what one writes in an afternoon",
+        "`torch.optim.LBFGS` on core and factors: a straightforward implementation",
         (("torch", "torch"),),
     ),
     Contestant(

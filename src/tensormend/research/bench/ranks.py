@@ -30,7 +30,7 @@ FIBRES: dict[str, tuple[tuple[int, ...], int]] = {
 }
 """Shapes, and entries of a fibre; scattered ones are few beside the rows of the leaf factor."""
 
-PASSES = ("values", "pull-back", "Gauss-Newton", "single mode", "Gram")
+PASSES = ("values", "gradient", "Gauss-Newton", "single mode", "Gram")
 
 
 def load_kernels(path: str | Path) -> Any:
@@ -88,7 +88,7 @@ class RankCase:
         panels = (leaf, self.right, self.right)
         return {
             "values": lambda: module.tucker_values(tree, *x),
-            "pull-back": lambda: module.tucker_pullback(tree, self.y, *x),
+            "gradient": lambda: module.tucker_pullback(tree, self.y, *x),
             "Gauss-Newton": lambda: module.tucker_normal(tree, *x, *x),
             "single mode": lambda: module.mode_pass(tree, columns, self.y, *panels),
             "Gram": lambda: module.gram_pass(tree, self.y, leaf),

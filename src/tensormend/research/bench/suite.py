@@ -83,7 +83,7 @@ def _run_passes(bench: Benchmark, choice: Choice) -> None:
 
 def _run_ranks(bench: Benchmark, choice: Choice) -> None:
     if choice.suite == "quick":
-        time_ranks(bench, "ranks", (1, 5, 10), ("pull-back",), 3)
+        time_ranks(bench, "ranks", (1, 5, 10), ("gradient",), 3)
     else:
         time_ranks(bench, "ranks", RANKS, PASSES, bench.repeats)
 

@@ -207,5 +207,5 @@ def show_huge(findings: Findings) -> str:
         shown = "" if error is None else f"{error:.1e}"
         size = f"{case.size:,} ({case.ratio:.2g})"
         rows.append((shape, size, case.rank, show_outcome(entry), shown, peak))
-    head = ["shape", "entries seen", "rank", "seconds", "true error", "peak memory, GB"]
+    head = ["shape", "entries observed", "rank", "seconds", "true error", "peak memory, GB"]
     return make_table(head, rows)

@@ -176,7 +176,7 @@ def _load_sea_surface(folder: Path) -> Dataset:
         fibre_mode=1,
         fibre="a lost pass: a whole meridian of one month",
         kind="field",
-        made="all of it, in degrees Celsius; land (26% of the grid) is unknown",
+        made="all of it, in degrees Celsius; land (26% of the grid) is missing",
         source="`ostia_monthly.nc` of iris-sample-data 2.5.2, made by the Met Office",
         licence="Open Government Licence, British Crown copyright 2018",
     )
@@ -194,7 +194,7 @@ def _load_fluorescence(folder: Path) -> Dataset:
         fibre_mode=3,
         fibre="a lost course: all times of one sample at one pair of wavelengths",
         kind="field",
-        made="all of it; its real gaps (0.4%) are unknown",
+        made="all of it; 0.4% of it was not measured",
         source="R. P. H. Nikolajsen, K. S. Booksh, Å. M. Hansen, R. Bro (2003), Analytica Chimica "
         "Acta 475, 137-150, by way of TensorLy",
         licence="available for public use (University of Copenhagen), with the reference",
@@ -215,7 +215,7 @@ def _load_mri(folder: Path) -> Dataset:
         values=volume[50:146, 61:173, 29:125:2].astype(np.float64),
         modes=("left-right", "back-front", "bottom-top"),
         fibre_mode=0,
-        fibre="a lost line: all voxels from left to right at one place",
+        fibre="a lost line: all voxels from left to right at one position",
         kind="image",
         made="the middle 96 x 112 x 96 voxels of 197 x 233 x 189, every second slice from the "
         "bottom up",
@@ -248,7 +248,7 @@ def _load_guangzhou(folder: Path) -> Dataset:
         fibre_mode=0,
         fibre="a lost day: all of one road segment and day",
         kind="traffic",
-        made="all of it; zeros are unknown",
+        made="all of it; zeros count as missing",
         source=TRAFFIC,
         licence="the repository is under MIT",
     )
@@ -263,7 +263,7 @@ def _load_portland(folder: Path) -> Dataset:
         fibre_mode=0,
         fibre="a lost day: all of one detector and day",
         kind="traffic",
-        made="all of it; zeros (7.8%) are unknown",
+        made="all of it; zeros (7.8%) count as missing",
         source=TRAFFIC,
         licence="the repository is under MIT",
     )

@@ -77,7 +77,7 @@ def _show_losses(findings: Findings) -> str:
             if peer != OURS and mine is not None and theirs is not None and theirs < mine:
                 rows.append((*cell, peer, f"{theirs:.4g}", f"{mine:.4g}", f"{mine / theirs:.3f}"))
     if not rows:
-        return "Nowhere in this table."
+        return "In no cell of these tables."
     table = make_table(["data", "lost", "peer", "its RMSE", "our RMSE", "ratio"], rows)
     return f"Every cell in which a peer has the smaller RMSE.\n\n{table}"
 

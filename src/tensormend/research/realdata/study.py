@@ -110,5 +110,6 @@ def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     """Return what the page says about a data set."""
     facts = asdict(dataset)
     values = facts.pop("values")
-    unknown = float(np.isnan(values).mean())
-    return {**facts, "shape": values.shape, "unknown": unknown, "is_large": dataset.is_large}
+    missing = float(np.isnan(values).mean())
+    shape = {"shape": values.shape, "missing_fraction": missing, "is_large": dataset.is_large}
+    return {**facts, **shape}
