@@ -373,8 +373,8 @@ PEERS = (
         "TensorLy tucker",
         "peer",
         run_tensorly,
-        "`tensorly.decomposition.tucker` with `mask=`, SVD initialization, one call with the number "
-        "of iterations that is just enough",
+        "`tensorly.decomposition.tucker` with `mask=`, SVD initialization, one call with the "
+        "number of iterations that is just enough",
         (("tensorly", "tensorly"),),
     ),
     Contestant(
