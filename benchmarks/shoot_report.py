@@ -22,9 +22,9 @@ import numpy as np
 import tensormend as tm
 
 cube = tm.datasets.load_indian_pines().cube
-seen = np.random.default_rng(0).random(cube.shape) < 0.2
-holed = np.where(seen, cube, np.nan)
-data = tm.TensorData(holed, dims=("row", "column", "band"), name="Indian Pines")
+observed = np.random.default_rng(0).random(cube.shape) < 0.2
+values = np.where(observed, cube, np.nan)
+data = tm.TensorData(values, dims=("row", "column", "band"), name="Indian Pines")
 result = tm.complete(data, rng=0)
 """
 

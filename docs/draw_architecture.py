@@ -24,7 +24,7 @@ COLOURS = {
     "operators": "tensors",
     "data": "data",
     "recovery": "solving",
-    "completion": "doors",
+    "completion": "entry-points",
     "research": "methods",
 }
 """Colours of the packages; one that is not here has the colour of tools."""
@@ -37,24 +37,24 @@ STYLE = """
   .card { fill: #ffffff; }
   .line { fill: none; stroke: #8c959f; stroke-width: 1.3; }
   .tip { fill: #8c959f; }
-  rect.room { stroke-width: 1.2; }
+  rect.box { stroke-width: 1.2; }
   .foundation { fill: #eaeef2; stroke: #8c959f; } .data { fill: #d8f0e3; stroke: #2f9e69; }
   .tensors { fill: #fdf0d2; stroke: #c69026; } .solving { fill: #dcebfb; stroke: #2f77c2; }
-  .methods { fill: #ece3fb; stroke: #8256d0; } .doors { fill: #fde0d8; stroke: #cf5a35; }
+  .methods { fill: #ece3fb; stroke: #8256d0; } .entry-points { fill: #fde0d8; stroke: #cf5a35; }
   .tools { fill: #f6f8fa; stroke: #afb8c1; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; } .small { fill: #9da7b3; } .card { fill: #161b22; }
     .line { stroke: #768390; } .tip { fill: #768390; }
     .foundation { fill: #2d333b; stroke: #768390; } .data { fill: #173a2b; stroke: #46b07d; }
     .tensors { fill: #3b3014; stroke: #d4a72c; } .solving { fill: #172f4a; stroke: #539bf5; }
-    .methods { fill: #2d2347; stroke: #a47de8; } .doors { fill: #47251a; stroke: #ec775c; }
+    .methods { fill: #2d2347; stroke: #a47de8; } .entry-points { fill: #47251a; stroke: #ec775c; }
     .tools { fill: #22272e; stroke: #545d68; }
   }
 """
 
 
 def frame(width: float, height: float, title: str, parts: list[str]) -> str:
-    """Put a picture on a card of its own, which is readable on any page."""
+    """Draw a picture on a background that is readable on light and dark pages."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
@@ -94,7 +94,7 @@ def draw_layers() -> str:
             height = max(len(rows), 1) * (HEIGHT + 8) + 12
             kind = COLOURS.get(member, "tools")
             parts.append(
-                f'<rect class="room {kind}" x="{PAD:g}" y="{y:g}" width="{WIDTH - 2 * PAD:g}" '
+                f'<rect class="box {kind}" x="{PAD:g}" y="{y:g}" width="{WIDTH - 2 * PAD:g}" '
                 f'height="{height:g}" rx="9"/>'
             )
             parts.append(f'<text x="{PAD + 14:g}" y="{y + height / 2 + 5:g}">{member}</text>')
@@ -126,7 +126,7 @@ def wrap(names: list[str]) -> list[list[str]]:
 def box(x: float, y: float, width: float, height: float, kind: str, *lines: str) -> list[str]:
     """Draw a box around its middle; the first line is a name, the others are code."""
     parts = [
-        f'<rect class="room {kind}" x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" '
+        f'<rect class="box {kind}" x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" '
         f'width="{width:.1f}" height="{height:.1f}" rx="7"/>'
     ]
     top = y - 9.0 * (len(lines) - 1)
@@ -142,7 +142,7 @@ def box(x: float, y: float, width: float, height: float, kind: str, *lines: str)
 
 STATIONS = {
     "data.formats": (("load",), 1, 0),
-    "data.observations": (("as_observations", "Observations"), 2, 0),
+    "data.observations": (("as_observations",), 2, 0),
     "completion.cost": (("check_cost",), 3, 0),
     "completion.validation": (("find_pattern", "draw_folds"), 3, 1),
     "completion.preprocessing": (("Preprocessing",), 2, 1),
@@ -164,7 +164,7 @@ FLOWS = (
     ("completion.preprocessing", "completion.selection", "values"),
     ("completion.selection", "recovery.problem", "every fold, then all entries"),
     ("operators", "recovery.problem", "A, y"),
-    ("recovery.problem", "recovery.loop", "start"),
+    ("recovery.problem", "recovery.loop", "init"),
     ("recovery.loop", "recovery.solvers", "state"),
     ("recovery.solvers", "core.kernels", "one pass an iteration"),
     ("recovery.loop", "recovery.result", "the loop ends"),
@@ -176,7 +176,7 @@ OUTSIDE = {
     (0, 1): ("your measurements", "recover(A, y, rank)"),
 }
 ENTRIES = (((0, 0), (1, 0)), ((0, 1), (0, 2)))
-COLUMN, FLOOR, SIZE = 285.0, 112.0, (218.0, 56.0)
+COLUMN, ROW, SIZE = 285.0, 112.0, (218.0, 56.0)
 
 
 def check_stations() -> None:
@@ -198,24 +198,24 @@ def check_stations() -> None:
 def draw_flow_of_data() -> str:
     """Draw the flow of data with missing entries from a file to a verdict."""
     check_stations()
-    at = {name: (column, floor) for name, (_, column, floor) in STATIONS.items()}
+    at = {name: (column, row) for name, (_, column, row) in STATIONS.items()}
     parts = []
     for a, b, words in FLOWS:
         parts += draw_flow(spot(*at[a]), spot(*at[b]), words)
     for start, end in ENTRIES:
         parts += draw_flow(spot(*start), spot(*end), "")
-    for (column, floor), lines in OUTSIDE.items():
-        parts += box(*spot(column, floor), *SIZE, "tools", *lines)
-    for name, (names, column, floor) in STATIONS.items():
+    for (column, row), lines in OUTSIDE.items():
+        parts += box(*spot(column, row), *SIZE, "tools", *lines)
+    for name, (names, column, row) in STATIONS.items():
         kind = COLOURS.get(name.partition(".")[0], "tools")
-        parts += box(*spot(column, floor), *SIZE, kind, name, ", ".join(names))
+        parts += box(*spot(column, row), *SIZE, kind, name, ", ".join(names))
     width, height = spot(3, 3)
     return frame(width + 135, height + 54, "The flow of the data", parts)
 
 
-def spot(column: int, floor: int) -> Point:
+def spot(column: int, row: int) -> Point:
     """Middle of a box in the grid."""
-    return 135 + COLUMN * column, 54 + FLOOR * floor
+    return 135 + COLUMN * column, 54 + ROW * row
 
 
 def draw_flow(start: Point, end: Point, words: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 The data are values of a function on a grid, with a little noise; nine entries in ten are hidden.
 Such an array is not of low rank, but its singular values decay fast. `complete` holds out some of
-the known entries, compares models on them, and fits the best one to all known entries. Since the
+the observed entries, compares models on them, and fits the best one to all of them. Since the
 full array is known here, the error that it expects can be compared with the error that it makes.
 
 Data: made by the script, from a seed.
@@ -47,13 +47,13 @@ def main(options: Options) -> None:
     path = [trial for trial in result.trials if trial.model == "shrinkage"]
     with use_style():
         figure = new_figure((9, 3.2))
-        tried, seen, found, true = figure.subplots(1, 4, width_ratios=(1.6, 1, 1, 1))
+        tried, given, found, true = figure.subplots(1, 4, width_ratios=(1.6, 1, 1, 1))
         tried.loglog([t.strength for t in path], [t.error for t in path], ".", color="#0072b2")
         tried.axhline(0.01, color="0.6", linestyle="--", linewidth=1)
         tried.text(path[0].strength, 0.01, "noise", ha="right", va="bottom", color="0.4")
         tried.set(title="what was tried", xlabel="strength", ylabel="held-out error")
-        panels = {"known": data, "tensormend": result.data, "truth": full}
-        for axis, (title, values) in zip((seen, found, true), panels.items(), strict=True):
+        panels = {"observed": data, "tensormend": result.data, "truth": full}
+        for axis, (title, values) in zip((given, found, true), panels.items(), strict=True):
             axis.imshow(values[:, :, len(full) // 4], cmap="viridis", vmin=0.2, vmax=0.9)
             axis.set(title=title, xticks=[], yticks=[])
             axis.grid(visible=False)

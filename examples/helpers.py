@@ -110,7 +110,7 @@ def load_array(options: Options, name: str) -> Array:
 
 
 def fibre_mean(data: Array, mode: int) -> Array:
-    """Fill missing entries with the mean along a mode, or of all entries where none is known.
+    """Fill missing entries with the mean along a mode, or of all entries where none is observed.
 
     Examples
     --------
@@ -118,15 +118,15 @@ def fibre_mean(data: Array, mode: int) -> Array:
     array([[1., 2., 3.],
            [2., 2., 2.]])
     """
-    known = ~np.isnan(data)
-    count = known.sum(axis=mode, keepdims=True)
-    total = np.where(known, data, 0.0).sum(axis=mode, keepdims=True)
-    mean = np.where(count > 0, total / np.maximum(count, 1), data[known].mean())
-    return np.where(known, data, mean)
+    observed = ~np.isnan(data)
+    count = observed.sum(axis=mode, keepdims=True)
+    total = np.where(observed, data, 0.0).sum(axis=mode, keepdims=True)
+    mean = np.where(count > 0, total / np.maximum(count, 1), data[observed].mean())
+    return np.where(observed, data, mean)
 
 
 def interpolate(data: Array, mode: int) -> Array:
-    """Interpolate linearly along a mode; where no entry is known, take the mean of all.
+    """Interpolate linearly along a mode; where no entry is observed, take the mean of all.
 
     Examples
     --------
@@ -138,10 +138,10 @@ def interpolate(data: Array, mode: int) -> Array:
     overall = float(np.nanmean(data))
 
     def fill(fibre: Array) -> Array:
-        known = ~np.isnan(fibre)
-        if not known.any():
+        observed = ~np.isnan(fibre)
+        if not observed.any():
             return np.full_like(fibre, overall)
-        return np.interp(positions, positions[known], fibre[known])
+        return np.interp(positions, positions[observed], fibre[observed])
 
     return np.apply_along_axis(fill, mode, data)
 

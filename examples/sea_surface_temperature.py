@@ -40,12 +40,12 @@ def main(options: Options) -> None:
     if options.small:
         temperature = temperature[:24, :, 160:224]  # the open Pacific
     sea = temperature.notnull()
-    seen = np.random.default_rng(0).random(temperature.shape) < 0.1
-    data = temperature.where(seen)
+    observed = np.random.default_rng(0).random(temperature.shape) < 0.1
+    data = temperature.where(observed)
 
     result = tm.complete(data.dropna("longitude", how="all"), rng=0)  # without meridians of land
-    field = result.data.reindex_like(data).where(sea)  # a DataArray, land unknown again
-    truth, hidden = temperature.to_numpy(), sea.to_numpy() & ~seen
+    field = result.data.reindex_like(data).where(sea)  # a DataArray, land missing again
+    truth, hidden = temperature.to_numpy(), sea.to_numpy() & ~observed
     lines = interpolate(data.to_numpy(), mode=2)
     filled = {"lines along parallels": lines, "tensormend": field.to_numpy()}
     print_scores("OSTIA, months x latitudes x longitudes", truth, hidden, filled, result)
@@ -53,7 +53,7 @@ def main(options: Options) -> None:
     month = len(temperature) // 2
     lines = np.where(sea, lines, np.nan)
     panels = {
-        "seen": data.to_numpy(),
+        "observed": data.to_numpy(),
         "lines along parallels": lines,
         "tensormend": field,
         "truth": truth,

@@ -4,9 +4,9 @@ Three days in ten of every segment are hidden, so that times of the same day can
 the baseline is the mean of the same segment and time over the other days. `complete` finds that
 whole days are missing, holds out whole days too, and so expects the error that it makes.
 
-Data: traffic speed in Guangzhou, 144 ten-minute slots x 50 road segments x 15 days; zeros are
-unknown. From the repository tongnie/tensorlib at commit 1515a63, which is under MIT. The file
-guangzhou_speed.npy comes with no package: give its folder with --data or in TENSORMEND_DATA.
+Data: traffic speed in Guangzhou, 144 ten-minute slots x 50 road segments x 15 days; zeros
+count as missing. From the repository tongnie/tensorlib at commit 1515a63, which is under MIT. The
+file guangzhou_speed.npy comes with no package: give its folder with --data or in TENSORMEND_DATA.
 
     python examples/traffic_speed.py --data DIR [--small] [--out DIR]
 """

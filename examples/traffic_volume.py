@@ -4,9 +4,9 @@ A row of the table is a count; absent rows are missing entries. Nine rows in ten
 random. The baselines are linear interpolation over the day, and the mean of the same quarter hour
 over the other days. `clip` keeps counts from falling below zero.
 
-Data: traffic volume in Portland, 96 quarter hours x 80 detectors x 15 days; zeros (7.8%) are
-unknown. From the repository tongnie/tensorlib at commit 1515a63, which is under MIT. The file
-portland_volume.npy comes with no package: give its folder with --data or in TENSORMEND_DATA.
+Data: traffic volume in Portland, 96 quarter hours x 80 detectors x 15 days; zeros (7.8%)
+count as missing. From the repository tongnie/tensorlib at commit 1515a63, which is under MIT. The
+file portland_volume.npy comes with no package: give its folder with --data or in TENSORMEND_DATA.
 
     python examples/traffic_volume.py --data DIR [--small] [--out DIR]
 """
@@ -39,13 +39,13 @@ def main(options: Options) -> None:
     index = pandas.MultiIndex.from_product([range(n) for n in counts.shape], names=names)
     table = pandas.Series(counts.ravel(), index=index, name="volume")
     table = table[table > 0].reset_index()  # long: quarter, detector, day, volume
-    seen = table.sample(frac=0.1, random_state=0)
+    observed = table.sample(frac=0.1, random_state=0)
 
-    result = tm.complete(seen, modes=names, value_column="volume", clip=(0, None), rng=0)
+    result = tm.complete(observed, modes=names, value_column="volume", clip=(0, None), rng=0)
     print(result.data.head(3), "\n")  # the same columns, one row per entry
 
     data, truth = (np.full(counts.shape, np.nan) for _ in range(2))
-    for array, rows in ((data, seen), (truth, table)):
+    for array, rows in ((data, observed), (truth, table)):
         array[tuple(rows[name].to_numpy() for name in names)] = rows["volume"]
     scored = np.isnan(data) & ~np.isnan(truth)
     lines, model = interpolate(data, mode=0), result.data["volume"].to_numpy().reshape(counts.shape)
@@ -65,7 +65,7 @@ def main(options: Options) -> None:
         axis.plot(hours, truth[:, detector, day], color="0.75", linewidth=4, label="truth")
         axis.plot(hours, lines[:, detector, day], color="#d55e00", label="lines over the day")
         axis.plot(hours, model[:, detector, day], color="#0072b2", label="tensormend")
-        axis.plot(hours, data[:, detector, day], "k.", markersize=8, label="known")
+        axis.plot(hours, data[:, detector, day], "k.", markersize=8, label="observed")
         axis.set(
             title=f"detector {detector}, of median relative error, on day {day}",
             xlabel="hour",
