@@ -25,7 +25,7 @@ pytestmark = pytest.mark.numerical
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ROUNDING = 1024  # eps per unit of norm: orders up to five, each product a few roundings
 PART = 1e-12  # a difference this far below the norm, which a difference of squares would lose
-PART_ACCURACY = 0.02  # rounding of 10 eps of the norm, as a share of that difference
+PART_ACCURACY = 0.02  # rounding of 10 eps of the norm, as a fraction of that difference
 
 dtypes = st.sampled_from(DTYPES)
 seeds = st.integers(0, 2**32 - 1)
@@ -519,10 +519,10 @@ def write_bad_file(path: Path, kind: str) -> None:
         ("pickled core", "should be an .npz file"),
         ("other npz", "should hold a Tucker tensor, found something else"),
         ("other kind", "should hold a Tucker tensor, found checkpoint"),
-        ("no factor", "misses 'factor_1'"),
-        ("no core", "misses 'core'"),
+        ("no factor", "add 'factor_1'"),
+        ("no core", "add 'core'"),
         ("wrong sizes", "factor 0 must be a matrix with 3 columns"),
-        ("text inside", "numbers"),
+        ("text inside", "must be numeric arrays"),
         ("no arrays inside", "bad.npz should"),
         ("folder", "should be an .npz file"),
     ],
@@ -579,7 +579,7 @@ def test_numpy_can_make_it_dense_and_scalars_divide_it() -> None:
     np.testing.assert_array_equal(np.asarray(x), x.todense())
     assert np.asarray(x, dtype=np.float32).dtype == np.float32
     np.testing.assert_allclose((x / 4).todense(), x.todense() / 4)
-    with pytest.raises(ValueError, match="no dense array to share"):
+    with pytest.raises(ValueError, match="cannot be a view, got copy=False"):
         x.__array__(copy=False)  # as NumPy 2 asks for it
 
 

@@ -1,8 +1,7 @@
-"""Spectral shrinkage: ST-HOSVD with a filter on the singular directions instead of a cut.
+"""Spectral shrinkage: ST-HOSVD with weights on the singular directions in place of a cut-off.
 
-Mode after mode the singular directions of the current unfolding are multiplied by ``f(s)``. Real
-data are rarely of low rank; their spectra decay, and what helps is to trust a direction by its
-strength rather than all or nothing.
+The spectra of real data usually decay without a gap. Weights that grow with the singular value
+then estimate a tensor from noisy entries better than a truncation, whose weights are 0 or 1.
 """
 
 from __future__ import annotations
@@ -22,17 +21,26 @@ from tensormend.core.tucker import Tucker
 
 __all__ = ["Shrunk", "shrink"]
 
-NEGLIGIBLE = 1e-2  # weight below which a direction is left out: measured, it makes no difference
-EXACT_SIZE = 1024  # up to this size all eigenvectors cost less than some of them
-LOOSE_TOL, LOOSE_SWEEPS = 0.1, 4  # the directions change with every iterate: no need for digits
+NEGLIGIBLE = 1e-2  # directions of smaller weight are dropped, which does not change measured errors
+EXACT_SIZE = 1024  # up to this size computing all eigenvectors is faster than an iteration
+LOOSE_TOL, LOOSE_SWEEPS = 0.1, 4  # low accuracy is enough: the directions change in every iteration
 
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
-    """The outcome of `shrink`: directions, their weights, and the shrunken tensor.
+    """Result of `shrink`.
 
-    ``F = F_0 x ... x F_{d-1}`` with ``F_k = U_k diag(w_k) U_k^H`` is the linear map that took ``z``
-    to ``x = F z``; ``U_k`` are the factors of ``x``, ``w_k`` the weights.
+    Attributes
+    ----------
+    x : Tucker
+        The regularized tensor; its factors ``U_k`` are the directions, with orthonormal columns.
+    weights : tuple of ndarray
+        Weights ``w_k`` of the directions, one vector per mode.
+
+    Notes
+    -----
+    For fixed directions and weights, ``x = F z`` with the linear map
+    ``F = F_0 ⊗ ... ⊗ F_{d-1}``, ``F_k = U_k diag(w_k) U_k^H``.
     """
 
     x: Tucker
@@ -40,7 +48,7 @@ class Shrunk:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Effective number of parameters: trace of ``F``."""
+        """Effective number of parameters, the trace of ``F``."""
         return math.prod(float(w.sum()) for w in self.weights)
 
 
@@ -53,36 +61,43 @@ def shrink(
     mode_order: Sequence[int] | None = None,
     init: Sequence[Array] | None = None,
 ) -> Shrunk:
-    """Shrink the singular directions of every mode, one mode after the other.
-
-    In mode ``k`` of the current tensor the direction of singular value ``s`` is multiplied by
-    ``s^2 / (s^2 + tau^2)`` with ``tau = strength * ||z||``, the Wiener filter of a signal of power
-    ``s^2`` in white noise.
+    """Regularize a tensor by shrinking its singular directions, one mode after the other.
 
     Parameters
     ----------
     z : array_like or ImplicitTensor
         The tensor.
     strength : float
-        ``tau`` relative to the norm of ``z``.
+        Strength of the regularization: ``tau`` relative to the norm of ``z``.
     mode_weights : sequence of float, optional
         Factors on ``tau``, one per mode; all 1 by default.
     rank : sequence of int, optional
-        At most so many directions per mode; all by default.
+        Largest number of directions per mode; all by default.
     mode_order : sequence of int, optional
-        Processing order of the modes; by descending size by default.
+        Order in which the modes are processed; by descending size by default.
     init : sequence of ndarray, optional
-        Factors near the answer, to start iterations from.
+        Approximate factors, one per mode, from which iterative methods begin.
 
     Returns
     -------
     Shrunk
-        The shrunken tensor and the weights of its directions.
+        The regularized tensor and the weights of its directions.
+
+    Notes
+    -----
+    In mode ``k`` of the current tensor, the direction of singular value ``s`` is multiplied by
+    ``s^2 / (s^2 + tau^2)`` with ``tau = strength * ||z||``, the Wiener filter of a signal of power
+    ``s^2`` in white noise of power ``tau^2``. Directions whose weight is negligible are dropped.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from tensormend.core.shrinkage import shrink
     >>> z = np.random.default_rng(0).standard_normal((6, 7, 8))
-    >>> shrink(z, 0.3).x.norm() < norm(z)
+    >>> result = shrink(z, 0.3)
+    >>> bool(result.x.norm() < np.linalg.norm(z))
+    True
+    >>> bool(result.degrees_of_freedom < z.size)
     True
     """
     z = as_implicit(z)
@@ -108,7 +123,7 @@ def _shrink_core(
     mode_order: Sequence[int] | None,
     init: Sequence[Array] | None,
 ) -> Shrunk:
-    """Shrink an array whose modes stand for bases, or for themselves."""
+    """Shrink an array of coefficients with respect to orthonormal bases, or without bases."""
     floor = (strength * norm(z)) ** 2
     if mode_order is None:
         mode_order = sorted(range(z.ndim), key=lambda k: -limits[k])
@@ -129,7 +144,7 @@ def _shrink_core(
 
 
 def _spectrum(z: Array, mode: int, rank: int, init: Array | None) -> tuple[Array, Array]:
-    """Squares of the leading singular values of an unfolding, and the left singular vectors."""
+    """Return squared leading singular values of an unfolding, and its left singular vectors."""
     gram = _gram(z, mode)
     n = len(gram)
     rank = min(rank, n)
@@ -150,7 +165,7 @@ def _spectrum(z: Array, mode: int, rank: int, init: Array | None) -> tuple[Array
 
 
 def _gram(z: Array, mode: int) -> Array:
-    """``M M^H`` for the unfolding ``M`` of a dense tensor, without a transposed copy."""
+    """Return ``M M^H`` for the unfolding ``M`` of a dense tensor, without a transposed copy."""
     n = z.shape[mode]
     before, after = math.prod(z.shape[:mode]), math.prod(z.shape[mode + 1 :])
     if after == 1:

@@ -25,7 +25,7 @@ __all__ = ["as_order", "mode_svd", "panel_svd", "sthosvd", "thosvd", "truncate_m
 
 
 def as_order(order: Sequence[int] | None, rank: Sequence[int]) -> tuple[int, ...]:
-    """Check a processing order of the modes; the default is by ascending rank."""
+    """Check an order in which modes are processed; the default is by ascending rank."""
     if order is None:
         return tuple(sorted(range(len(rank)), key=lambda k: rank[k]))
     out = tuple(normalize_mode(k, len(rank)) for k in order)
@@ -40,8 +40,23 @@ def as_order(order: Sequence[int] | None, rank: Sequence[int]) -> tuple[int, ...
 def mode_svd(z: ImplicitTensor, mode: int, rank: int) -> tuple[Array, Array, Array]:
     """Compute a truncated SVD ``M_k(z) ~ U S V^T`` along one mode.
 
-    Returns ``U`` (``n_k x rank``), the singular values, and ``V`` (``N x rank``, not conjugated)
-    with the ``N`` columns of the unfolding counted in C order over the other modes.
+    Parameters
+    ----------
+    z : ImplicitTensor
+        The tensor.
+    mode : int
+        Mode of the unfolding, counted from 0.
+    rank : int
+        Number of singular vectors.
+
+    Returns
+    -------
+    left : ndarray of shape (n_mode, rank)
+        Left singular vectors ``U``.
+    values : ndarray of shape (rank,)
+        Singular values in descending order.
+    rows : ndarray of shape (prod of other sizes, rank)
+        Right singular vectors ``V``, not conjugated, the other modes in C order along its rows.
     """
     left = leading_basis(z, mode, rank)
     own = getattr(z, "panel", None)
@@ -53,7 +68,7 @@ def mode_svd(z: ImplicitTensor, mode: int, rank: int) -> tuple[Array, Array, Arr
 
 
 def panel_svd(left: Array, panel: Array) -> tuple[Array, Array, Array]:
-    """Singular value decomposition ``U S V^T`` of ``left panel^T`` with orthonormal ``left``."""
+    """Compute the SVD ``U S V^T`` of ``left panel^T``, where ``left`` is orthonormal."""
     q, triangle = tall_qr(panel)
     u, s, vh = svd(triangle.T)
     return left @ u, s, q @ vh.T
@@ -62,7 +77,7 @@ def panel_svd(left: Array, panel: Array) -> tuple[Array, Array, Array]:
 def truncate_modes(
     z: ImplicitTensor, rank: Sequence[int], modes: Sequence[int], init: Sequence[Array] | None
 ) -> tuple[ImplicitTensor, dict[int, Array]]:
-    """Truncate some modes of a tensor, one after the other, as ST-HOSVD does."""
+    """Compress some modes to their leading subspaces, one after the other, as ST-HOSVD does."""
     factors: dict[int, Array] = {}
     for k in modes:
         factors[k] = leading_basis(z, k, rank[k], init=None if init is None else init[k])
@@ -71,24 +86,42 @@ def truncate_modes(
 
 
 def thosvd(z: Any, rank: int | Sequence[int], *, init: Sequence[Array] | None = None) -> Tucker:
-    """Compute a truncated HOSVD (Algorithm 1 of the paper).
+    """Approximate a tensor by one of low multilinear rank, by the truncated HOSVD (T-HOSVD).
 
     Parameters
     ----------
     z : array_like or ImplicitTensor
         Array, Tucker tensor of larger rank, or any other implicit tensor.
     rank : int or sequence of int
-        Target multilinear rank.
+        Multilinear rank of the result; an int is used for every mode.
     init : sequence of ndarray, optional
-        Factors near the answer, to start iterations from.
+        Approximate factors, one per mode, from which iterative methods begin. They affect the
+        speed, and the result only up to rounding.
 
     Returns
     -------
     Tucker
-        The truncated tensor, with orthonormal factors.
+        The approximation, with orthonormal factors.
+
+    See Also
+    --------
+    sthosvd : Truncates one mode after the other, usually at lower cost.
+
+    Notes
+    -----
+    Factor ``U_k`` spans the leading ``r_k`` left singular vectors of the unfolding ``M_k(z)``, and
+    the core is ``z ×_0 U_0^H ... ×_{d-1} U_{d-1}^H``. The error is at most ``sqrt(d)`` times that
+    of the best approximation of this rank.
+
+    References
+    ----------
+    L. De Lathauwer, B. De Moor, J. Vandewalle (2000), "A multilinear singular value
+    decomposition", SIAM Journal on Matrix Analysis and Applications 21(4), 1253-1278.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from tensormend import thosvd
     >>> z = np.random.default_rng(0).standard_normal((6, 7, 8))
     >>> thosvd(z, 2)
     Tucker(shape=(6, 7, 8), rank=(2, 2, 2), dtype=float64)
@@ -108,26 +141,46 @@ def sthosvd(
     mode_order: Sequence[int] | None = None,
     init: Sequence[Array] | None = None,
 ) -> Tucker:
-    """Compute a sequentially truncated HOSVD (Algorithm 2 of the paper).
+    """Approximate a tensor by one of low multilinear rank, one mode after the other (ST-HOSVD).
 
     Parameters
     ----------
     z : array_like or ImplicitTensor
         Array, Tucker tensor of larger rank, or any other implicit tensor.
     rank : int or sequence of int
-        Target multilinear rank.
+        Multilinear rank of the result; an int is used for every mode.
     mode_order : sequence of int, optional
-        Processing order of the modes; by ascending rank by default.
+        Order in which the modes are truncated; by ascending rank by default.
     init : sequence of ndarray, optional
-        Factors near the answer, to start iterations from.
+        Approximate factors, one per mode, from which iterative methods begin. They affect the
+        speed, and the result only up to rounding.
 
     Returns
     -------
     Tucker
-        The truncated tensor, with orthonormal factors.
+        The approximation, with orthonormal factors.
+
+    See Also
+    --------
+    thosvd : Truncates every mode of the given tensor.
+
+    Notes
+    -----
+    The sequentially truncated HOSVD replaces the tensor by ``z ×_k U_k^H`` before the next mode is
+    truncated, where ``U_k`` spans the leading ``r_k`` left singular vectors of its unfolding
+    ``M_k``. What remains is the core. The bound ``sqrt(d)`` of the error is that of `thosvd`; the
+    later modes cost less, and the result depends on the order.
+
+    References
+    ----------
+    N. Vannieuwenhoven, R. Vandebril, K. Meerbergen (2012), "A new truncation strategy for the
+    higher-order singular value decomposition", SIAM Journal on Scientific Computing 34(2),
+    A1027-A1052.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from tensormend import sthosvd
     >>> z = np.random.default_rng(0).standard_normal((6, 7, 8))
     >>> sthosvd(z, (2, 3, 4), mode_order=(2, 0, 1))
     Tucker(shape=(6, 7, 8), rank=(2, 3, 4), dtype=float64)
@@ -143,14 +196,15 @@ def sthosvd(
 def _reduce(
     z: ImplicitTensor, rank: tuple[int, ...]
 ) -> tuple[ImplicitTensor, tuple[Array, ...] | None]:
-    """Return what is to be truncated: a core where the tensor is an isometry of one."""
+    """Return the tensor to truncate, its core and bases where it has them."""
     exact = exact_core(z)
     if exact is None:
         return z, None
     core, bases = exact
     if any(r > s for r, s in zip(rank, core.shape, strict=True)):
         raise InputError(
-            f"rank must not exceed the rank of the Tucker tensor, got {rank} for {core.shape}"
+            f"rank must not exceed {core.shape}, that of the given Tucker tensor, got {rank}; "
+            "lower it"
         )
     return DenseTensor(core), bases
 

@@ -1,4 +1,4 @@
-"""The Tucker value: a tensor kept as a core and one factor matrix per mode."""
+"""Tensors in Tucker format: a core and one factor matrix per mode."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ from tensormend.errors import InputError
 __all__ = ["Tucker", "degrees_of_freedom", "expand_key"]
 
 CHUNK_BYTES = 2**25  # working memory of one block of entries
-ROUNDING = 32  # roundings that a product of matrices with orthonormal columns may have
-CORE_CUTOFF = 1e-10  # core directions below this fraction of the largest carry no gradient
-SMALL_BYTES = 2**28  # up to which the whole tensor may be formed for its entries
+ROUNDING = 32  # machine epsilons by which U^H U may differ from the identity
+CORE_CUTOFF = (
+    1e-10  # smaller singular values of the core, relative to the largest, are not inverted
+)
+SMALL_BYTES = 2**28  # largest dense tensor that is formed to read entries from it
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,24 +43,42 @@ class Tucker:
 
     Parameters
     ----------
-    core : ndarray
-        Array of shape ``(r_0, ..., r_{d-1})``.
-    factors : tuple of ndarray
-        One matrix ``n_k x r_k`` per mode, not necessarily orthonormal.
+    core : array_like of shape (r_0, ..., r_{d-1})
+        The core ``C``, of order 2 or more.
+    factors : sequence of array_like
+        The factors ``U_k``, one ``n_k x r_k`` matrix per mode; their columns need not be
+        orthonormal.
 
     Raises
     ------
     InputError
-        If core and factors do not fit each other, or hold no numbers.
+        If the shapes of core and factors do not match, or if they are not numeric.
+
+    See Also
+    --------
+    thosvd : Approximation of an array in this format.
+    sthosvd : The same, one mode after the other.
+
+    Notes
+    -----
+    Entry ``(i_0, ..., i_{d-1})`` is the sum over all ``j`` of
+    ``C[j_0, ..., j_{d-1}] U_0[i_0, j_0] ... U_{d-1}[i_{d-1}, j_{d-1}]``. Core and factors are
+    converted to one floating or complex data type. Tensors can be added, subtracted, and multiplied
+    or divided by scalars; the ranks of a sum add up. Indexing with integers and slices returns
+    dense values; ``np.asarray(x)`` is ``x.todense()``.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from tensormend import Tucker
     >>> rng = np.random.default_rng(0)
     >>> x = Tucker(rng.standard_normal((2, 2, 2)), [rng.standard_normal((n, 2)) for n in (4, 5, 6)])
     >>> x.shape, x.rank
     ((4, 5, 6), (2, 2, 2))
     >>> bool(np.allclose(x[3, :, 5], x.todense()[3, :, 5]))
     True
+    >>> (x + 2 * x).rank
+    (4, 4, 4)
     """
 
     core: Array
@@ -84,7 +104,10 @@ class Tucker:
         if not is_inexact(dtype) or any(u.dtype != dtype for u in factors):
             for part in (core, *factors):
                 if part.dtype.kind not in "biufc":
-                    raise InputError(f"core and factors must hold numbers, got {part.dtype}")
+                    raise InputError(
+                        f"core and factors must be numeric arrays, got data type {part.dtype}; "
+                        "convert them with astype(float)"
+                    )
             dtype = np.result_type(core, *factors)
             if not is_inexact(dtype):
                 dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
@@ -100,7 +123,7 @@ class Tucker:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Shape of the core: an upper bound of the multilinear rank."""
+        """Shape of the core, an upper bound of the multilinear rank."""
         return self.core.shape
 
     @property
@@ -122,7 +145,7 @@ class Tucker:
         Parameters
         ----------
         dtype : dtype
-            Data type of the result.
+            Floating or complex data type of the result.
 
         Returns
         -------
@@ -131,23 +154,36 @@ class Tucker:
         """
         return Tucker(self.core.astype(dtype), tuple(u.astype(dtype) for u in self.factors))
 
-    # entries, slices, the whole
+    # dense values
 
     def entries(self, indices: Any) -> Array:
-        """Evaluate entries at an ``m x d`` array of indices (one index tuple counts as one row).
-
-        Costs ``O(m prod(r))`` and a fixed amount of working memory; where that is more than the
-        whole tensor costs, and this is small, the entries are taken from the whole.
+        """Evaluate some entries of the tensor.
 
         Parameters
         ----------
-        indices : array_like
-            Integer array of shape ``(m, d)``, one row of indices per entry.
+        indices : array_like of int, shape (m, d) or (d,)
+            One row of indices per entry, counted from 0; a single index tuple is one row.
 
         Returns
         -------
-        ndarray
+        ndarray of shape (m,)
             One value per row of ``indices``.
+
+        Raises
+        ------
+        InputError
+            If an index is not an integer or out of range.
+
+        Notes
+        -----
+        The cost is ``O(m prod(r))``, in blocks of bounded memory. Where forming a small dense
+        tensor is cheaper, the entries are read from that.
+
+        Examples
+        --------
+        >>> x = Tucker(np.full((1, 1), 2.0), [np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]])])
+        >>> x.entries([[0, 0], [1, 1]])
+        array([ 6., 20.])
         """
         indices = check_indices(np.atleast_2d(np.asarray(indices)), self.shape)
         total = math.prod(self.shape)
@@ -169,7 +205,7 @@ class Tucker:
         return values
 
     def __getitem__(self, key: Any) -> Any:
-        """Dense values of a slice, from integers, slices and an ellipsis, as NumPy has them."""
+        """Return dense values; integers, slices and an ellipsis work as for NumPy arrays."""
         keys = expand_key(key, self.shape, "x.entries(indices)")
         out = self.block([slice(k, k + 1) if isinstance(k, int) else k for k in keys])
         out = np.squeeze(out, axis=tuple(k for k, part in enumerate(keys) if isinstance(part, int)))
@@ -178,20 +214,27 @@ class Tucker:
     def block(
         self, rows: Sequence[slice | Array], memory_limit: float | None = DEFAULT_MEMORY_LIMIT
     ) -> Array:
-        """Dense values of a block, from one slice or vector of indices per mode.
+        """Return the dense values at all combinations of given indices of every mode.
 
         Parameters
         ----------
-        rows : sequence of slice or ndarray
+        rows : sequence of slice or ndarray of int
             Per mode, a slice or a vector of indices.
         memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
-            Largest size of the dense array in bytes, ``None`` for no limit; a larger one is
-            refused.
+            Largest size of the dense array in bytes, None for no limit; a larger one raises
+            `MemoryLimitError`.
 
         Returns
         -------
         ndarray
-            Dense array of the block.
+            Dense array with one row per index in every mode, as with `numpy.ix_`.
+
+        Examples
+        --------
+        >>> x = Tucker(np.full((1, 1), 2.0), [np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]])])
+        >>> x.block([slice(None), np.array([1])])
+        array([[10.],
+               [20.]])
         """
         factors = [u[part] for u, part in zip(self.factors, rows, strict=True)]
         sizes = tuple(len(u) for u in factors)
@@ -201,36 +244,66 @@ class Tucker:
         return multi_mode_product(self.core, factors)
 
     def todense(self, memory_limit: float | None = DEFAULT_MEMORY_LIMIT) -> Array:
-        """Form the whole array, or refuse if it would take more bytes than the limit."""
+        """Form the dense array.
+
+        Parameters
+        ----------
+        memory_limit : float or None, default=DEFAULT_MEMORY_LIMIT
+            Largest size of the array in bytes, None for no limit; a larger one raises
+            `MemoryLimitError`.
+
+        Returns
+        -------
+        ndarray
+            All entries of the tensor.
+        """
         check_memory(self.shape, self.dtype, memory_limit, "the dense tensor")
         return multi_mode_product(self.core, self.factors)
 
     def compress(self, mode: int, q: Array) -> Tucker:
-        """Return the mode product with ``q^H``."""
+        """Return the mode product with ``q^H``.
+
+        Parameters
+        ----------
+        mode : int
+            Mode, counted from 0; negative modes count from the last.
+        q : ndarray of shape (n_mode, r)
+            Matrix with one row for every index of the mode.
+
+        Returns
+        -------
+        Tucker
+            The product, whose size along the mode is ``r``.
+        """
         mode = normalize_mode(mode, self.ndim)
         small = q.conj().T @ self.factors[mode]
         return Tucker(self.core, (*self.factors[:mode], small, *self.factors[mode + 1 :]))
 
     def exact_core(self) -> tuple[Array, tuple[Array, ...]]:
-        """Return core and factors of the orthonormal form.
+        """Return an array and orthonormal bases whose product is the tensor.
 
         Returns
         -------
-        tuple of (ndarray, tuple of ndarray)
-            Core and factors of the orthonormal form.
+        core : ndarray
+            Core of the orthonormal form.
+        factors : tuple of ndarray
+            Its factors, with orthonormal columns.
         """
         x = self.orthonormal()
         return x.core, x.factors
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("a Tucker tensor has no dense array to share; it must be made")
+            raise ValueError(
+                "the dense array of a Tucker tensor cannot be a view, got copy=False; "
+                "use np.asarray(x)"
+            )
         return self.todense().astype(self.dtype if dtype is None else dtype, copy=False)
 
     # algebra in factored form
 
     def inner(self, other: Tucker) -> Any:
-        """Compute ``sum(conj(self) * other)`` without forming either tensor.
+        """Compute the inner product ``sum(conj(self) * other)`` in factored form.
 
         Parameters
         ----------
@@ -240,27 +313,24 @@ class Tucker:
         Returns
         -------
         float or complex
-            ``sum(conj(self) * other)``, complex for complex tensors.
+            The inner product, complex if one of the tensors is.
         """
         self._check_same_shape(other)
         overlaps = [u.conj().T @ w for u, w in zip(self.factors, other.factors, strict=True)]
         return inner(self.core, multi_mode_product(other.core, overlaps))
 
     def norm(self) -> float:
-        """Compute the Frobenius norm without forming the tensor.
+        """Compute the Frobenius norm in factored form.
 
         Returns
         -------
         float
-            Frobenius norm.
+            Square root of the sum of squared absolute values.
         """
         return norm(self.orthonormal().core)
 
     def distance(self, other: Tucker | Array) -> float:
-        """Compute the Frobenius norm of the difference, free of cancellation.
-
-        Both tensors are written in one orthonormal basis per mode, so a difference far below
-        ``sqrt(eps)`` of either norm still comes out right.
+        """Compute the Frobenius norm of the difference.
 
         Parameters
         ----------
@@ -276,6 +346,12 @@ class Tucker:
         ------
         InputError
             If the shapes differ.
+
+        Notes
+        -----
+        Both tensors are expressed in one orthonormal basis per mode before they are subtracted.
+        Unlike ``||a||^2 - 2 <a, b> + ||b||^2`` this is accurate for differences far below
+        ``sqrt(eps)`` times the norm. For a dense ``other`` the dense tensor is formed.
         """
         if not isinstance(other, Tucker):
             other = np.asarray(other)
@@ -326,25 +402,30 @@ class Tucker:
         return self + (-other)
 
     def orthonormal(self) -> Tucker:
-        """Return the same tensor with orthonormal factors.
-
-        A factor with more columns than rows loses the surplus, and the core with it.
+        """Return the same tensor with factors whose columns are orthonormal.
 
         Returns
         -------
         Tucker
-            The same tensor in orthonormal form.
+            The same tensor. A factor with more columns than rows becomes square, and the core
+            shrinks accordingly.
+
+        Examples
+        --------
+        >>> x = Tucker(np.ones((1, 1)), [np.full((4, 1), 3.0), np.ones((2, 1))])
+        >>> x.is_orthonormal(), x.orthonormal().is_orthonormal()
+        (False, True)
         """
         bases, triangles = zip(*(tall_qr(u) for u in self.factors), strict=True)
         return Tucker(multi_mode_product(self.core, triangles), bases)
 
     def is_orthonormal(self) -> bool:
-        """Tell whether the columns of every factor are orthonormal, up to some roundings.
+        """Tell whether the columns of every factor are orthonormal, up to rounding.
 
         Returns
         -------
         bool
-            Whether ``U_k^H U_k`` is the identity for every factor, up to rounding.
+            Whether ``U_k^H U_k`` is the identity for every mode ``k``, up to rounding.
         """
         limit = ROUNDING * float(np.finfo(self.dtype).eps)
         grams = (u.conj().T @ u for u in self.factors)
@@ -352,59 +433,66 @@ class Tucker:
 
     @cached_property
     def _core_vectors(self) -> list[tuple[Array, Array]]:
-        """Left singular vectors and singular values of the core along every mode."""
+        """Left singular vectors and singular values of the unfoldings of the core."""
         unfoldings = (matricize(self.core, k) for k in range(self.ndim))
         return [svd(matrix, full_matrices=False)[:2] for matrix in unfoldings]
 
     @cached_property
     def core_roots(self) -> list[Array]:
-        """Compute ``L`` with ``L L^H = M_k(C) M_k(C)^H`` for every mode.
+        """Matrices ``L_k`` with ``L_k L_k^H = M_k(C) M_k(C)^H``, one per mode.
 
-        Not from the product, which would square the condition number.
+        They are computed from singular value decompositions of the unfoldings, as the product
+        would square the condition number.
         """
         return [left * s for left, s in self._core_vectors]
 
     @cached_property
     def core_inverses(self) -> list[Array]:
-        """Invert ``M_k(C) M_k(C)^H`` for every mode, without its numerical null space."""
+        """Pseudoinverses of ``M_k(C) M_k(C)^H``, one per mode; tiny singular values are dropped."""
         inverses = []
         for left, s in self._core_vectors:
             weights = np.zeros_like(s)
-            solid = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
-            weights[solid] = s[solid] ** -2.0
+            is_kept = s > max(CORE_CUTOFF, 100 * float(np.finfo(s.dtype).eps)) * s[0]
+            weights[is_kept] = s[is_kept] ** -2.0
             inverses.append((left * weights) @ left.conj().T)
         return inverses
 
     def singular_values(self, mode: int) -> Array:
-        """Compute the singular values of the unfolding along a mode, at most ``r_mode`` of them.
+        """Compute the singular values of the unfolding along a mode.
 
         Parameters
         ----------
         mode : int
-            Mode of the unfolding.
+            Mode of the unfolding, counted from 0; negative modes count from the last.
 
         Returns
         -------
         ndarray
-            Singular values in descending order.
+            Singular values in descending order, at most ``rank[mode]``; all others are zero.
         """
         mode = normalize_mode(mode, self.ndim)
         core = matricize(self.orthonormal().core, mode)
         return np.linalg.svd(core, compute_uv=False)[: self.rank[mode]]
 
     def multilinear_rank(self, tol: float | None = None) -> tuple[int, ...]:
-        """Compute the numerical multilinear rank.
+        """Compute the numerical rank of every unfolding.
 
         Parameters
         ----------
         tol : float, optional
-            Tolerance relative to the largest singular value; by default ``max(shape)`` times the
-            machine epsilon.
+            Singular values up to ``tol`` times the largest count as zero; by default
+            ``max(shape)`` times the machine epsilon.
 
         Returns
         -------
         tuple of int
             Numerical rank of every unfolding.
+
+        Examples
+        --------
+        >>> x = Tucker(np.ones((2, 2)), [np.eye(3, 2), np.eye(4, 2)])
+        >>> x.rank, x.multilinear_rank()
+        ((2, 2), (1, 1))
         """
         ranks = []
         for k in range(self.ndim):
@@ -414,12 +502,12 @@ class Tucker:
         return tuple(ranks)
 
     def transpose(self, modes: Sequence[int]) -> Tucker:
-        """Reorder the modes: mode ``k`` of the result is mode ``modes[k]`` of this tensor.
+        """Reorder the modes, as `numpy.transpose` does.
 
         Parameters
         ----------
         modes : sequence of int
-            Mode of this tensor for every mode of the result.
+            Mode ``k`` of the result is mode ``modes[k]`` of this tensor.
 
         Returns
         -------
@@ -430,10 +518,19 @@ class Tucker:
         ------
         InputError
             If a mode is missing or named twice.
+
+        Examples
+        --------
+        >>> x = Tucker(np.ones((1, 1, 1)), [np.ones((n, 1)) for n in (4, 5, 6)])
+        >>> x.transpose((2, 0, 1)).shape
+        (6, 4, 5)
         """
         order = tuple(normalize_mode(k, self.ndim) for k in modes)
         if sorted(order) != list(range(self.ndim)):
-            raise InputError(f"modes must name each of {self.ndim} modes once, got {tuple(modes)}")
+            raise InputError(
+                f"modes must name each of {self.ndim} modes once, got {tuple(modes)}; for example "
+                f"{tuple(reversed(range(self.ndim)))}"
+            )
         return Tucker(self.core.transpose(order), tuple(self.factors[k] for k in order))
 
     def _check_same_shape(self, other: Tucker) -> None:
@@ -445,23 +542,23 @@ class Tucker:
     # files
 
     def as_arrays(self) -> dict[str, Array]:
-        """Return core and factors by name.
+        """Return core and factors as a dictionary of arrays.
 
         Returns
         -------
         dict of str to ndarray
-            ``core`` and ``factor_0``, ``factor_1``, ...
+            Arrays named ``core``, ``factor_0``, ``factor_1``, ...
         """
         return {"core": self.core, **{f"factor_{k}": u for k, u in enumerate(self.factors)}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Tucker:
-        """Return the tensor of which `as_arrays` was made.
+        """Make a tensor from the arrays that `as_arrays` returns.
 
         Parameters
         ----------
         arrays : mapping of str to ndarray
-            Arrays as `as_arrays` returns them.
+            Arrays named ``core``, ``factor_0``, ``factor_1``, ...; others are ignored.
 
         Returns
         -------
@@ -478,16 +575,27 @@ class Tucker:
             return cls(core, tuple(arrays[f"factor_{k}"] for k in range(core.ndim)))
         except KeyError as error:
             raise InputError(
-                f"a Tucker tensor needs a core and one factor per mode, misses {error}"
+                "a Tucker tensor needs arrays named core, factor_0, factor_1, ..., one factor per "
+                f"mode, got {', '.join(arrays) or 'none'}; add {error}"
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write core and factors to an ``.npz`` file, atomically.
+        """Write core and factors to an ``.npz`` file.
 
         Parameters
         ----------
         path : str or PathLike
-            File to write, atomically.
+            File to write; it is replaced atomically.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> x = Tucker(np.ones((1, 1)), [np.ones((2, 1)), np.ones((3, 1))])
+        >>> with TemporaryDirectory() as folder:
+        ...     x.save(Path(folder) / "x.npz")
+        ...     Tucker.load(Path(folder) / "x.npz")
+        Tucker(shape=(2, 3), rank=(1, 1), dtype=float64)
         """
         save_arrays(path, "Tucker tensor", self.as_arrays())
 
@@ -498,7 +606,7 @@ class Tucker:
         Parameters
         ----------
         path : str or PathLike
-            File that `save` wrote.
+            File to read.
 
         Returns
         -------
@@ -509,14 +617,14 @@ class Tucker:
 
     @property
     def n_parameters(self) -> int:
-        """Degrees of freedom of a tensor of this shape and rank."""
+        """Degrees of freedom of a tensor of this shape and rank, ``prod(r) + sum(r (n - r))``."""
         return degrees_of_freedom(self.shape, self.rank)
 
 
 def expand_key(key: Any, shape: Sequence[int], scattered: str) -> tuple[int | slice, ...]:
-    """Bring a key of integers, slices and an ellipsis to one part per mode, integers from 0 on.
+    """Expand a key of integers, slices and an ellipsis to one part per mode, integers from 0.
 
-    ``scattered`` is what a refusal tells to use for scattered entries.
+    Error messages recommend ``scattered`` for scattered entries.
     """
     keys = key if isinstance(key, tuple) else (key,)
     for part in keys:
@@ -544,7 +652,19 @@ def expand_key(key: Any, shape: Sequence[int], scattered: str) -> tuple[int | sl
 
 
 def degrees_of_freedom(shape: Sequence[int], rank: Sequence[int]) -> int:
-    """Dimension of the manifold of tensors of a multilinear rank: ``prod(r) + sum(r (n - r))``.
+    """Return the dimension of the manifold of tensors of a multilinear rank.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Sizes ``n`` of the modes.
+    rank : sequence of int
+        Multilinear rank ``r``.
+
+    Returns
+    -------
+    int
+        ``prod(r) + sum(r (n - r))``.
 
     Examples
     --------
