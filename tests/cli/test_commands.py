@@ -1,4 +1,4 @@
-"""`complete`, `inspect`, `simulate` and `formats` on the command line: files, words, signals."""
+"""`complete`, `inspect`, `simulate` and `formats` on the command line: files, output, signals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import tensormend.cli
 from tensormend.cli import bench, main, reproduce
 from tensormend.cli.app import COMMANDS, EXAMPLES, OPTIONS, app
 from tensormend.cli.exits import MEANINGS
-from tensormend.cli.progress import _fit
+from tensormend.cli.progress import _shorten
 from tensormend.cli.words import show
 from tensormend.research.bench.suite import SECTIONS
 from tensormend.research.experiments.catalogue import EXPERIMENTS
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def speeds() -> Path:
-    """Return the name of a file with holes, in a folder of its own."""
+    """Return the name of a file with missing entries, in an empty folder."""
     options = ["--shape", "12,13,14", "--rank", "2", "--noise", "0.05", "--ratio", "0.5"]
     assert main(["simulate", "speeds.npy", "--truth", "truth.npy", "--quiet", *options]) == 0
     return Path("speeds.npy")
@@ -177,9 +177,9 @@ def test_the_completed_file_is_close_to_the_truth(speeds: Path, capsys: Captured
     assert run("-o", "filled.npz") == 0
     streams = capsys.readouterr()
     filled, data, truth = tm.load("filled.npz").values, np.load(speeds), np.load("truth.npy")
-    known = ~np.isnan(data)
-    assert (filled[known] == data[known]).all()
-    assert np.linalg.norm((filled - truth)[~known]) < 0.15 * np.linalg.norm(truth[~known])
+    observed = ~np.isnan(data)
+    assert (filled[observed] == data[observed]).all()
+    assert np.linalg.norm((filled - truth)[~observed]) < 0.15 * np.linalg.norm(truth[~observed])
     for word in ("verdict     Reliable", "error ", "baseline ", "model ", "filled.npz (data)"):
         assert word in streams.out
     assert re.search(r"preprocess  The grand mean -?0\.\d+ subtracted\.\n", streams.out)
@@ -197,11 +197,11 @@ def test_the_same_seed_gives_the_same_file() -> None:
 
 @pytest.mark.usefixtures("speeds")
 def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, Any] = {}
+    received: dict[str, Any] = {}
     real = tm.complete
 
     def spy(data: Any, rank: Any, **settings: Any) -> Any:
-        seen.update(settings, rank=rank, n_observed=data.n_observed)
+        received.update(settings, rank=rank, n_observed=data.n_observed)
         return real(data, 2, rng=0)
 
     monkeypatch.setattr(tm, "complete", spy)
@@ -214,9 +214,9 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
         "--threads 1 --seed 4 --observed observed.npy --na-value 0.5"
     )
     assert run(*line.split()) == 0
-    assert seen.pop("n_observed") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
-    assert callable(seen.pop("callback"))
-    assert seen == {
+    assert received.pop("n_observed") == np.sum(~np.isnan(np.load("speeds.npy"))[1:])
+    assert callable(received.pop("callback"))
+    assert received == {
         "checkpoint": None,
         "resume": False,
         "rank": (3, 3, 2),
@@ -237,20 +237,20 @@ def test_options_reach_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("speeds")
 def test_the_interval_reaches_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+    received: list[Any] = []
     real = tm.complete
 
     def spy(*arguments: Any, checkpoint: Any, **settings: Any) -> Any:
-        seen.append(checkpoint)
+        received.append(checkpoint)
         return real(*arguments, checkpoint=checkpoint, **settings)
 
     monkeypatch.setattr(tm, "complete", spy)
     call = ["-q", "--rank", "2", "--checkpoint"]
     assert run("-o", "a.npy", *call, "a") == 0
     assert run("-o", "b.npy", *call, "b", "--checkpoint-interval", "2m") == 0
-    assert seen[0] == Path("a")
-    assert seen[1].path == Path("b")
-    assert seen[1].seconds == 120.0
+    assert received[0] == Path("a")
+    assert received[1].path == Path("b")
+    assert received[1].seconds == 120.0
 
 
 @pytest.mark.usefixtures("speeds")
@@ -416,7 +416,7 @@ def test_bad_usage_is_refused_before_any_work(
     [
         ("--rank 99", "use at most 12 there"),
         ("--rank 2,2", "rank must be one int or one per mode"),
-        ("--standardize city", "a mode is one of mode 0, mode 1, mode 2"),
+        ("--standardize city", "a mode must be one of mode 0, mode 1, mode 2"),
         ("--center 3", "or a number from 0 to 2, got '3'"),
         ("--method best", "method='best' needs a rank"),
         ("--validation-fraction 0.9", "at most 0.5"),
@@ -435,7 +435,9 @@ def never(*_: Any, **__: Any) -> None:
     pytest.fail("the work has begun")
 
 
-def test_what_has_no_holes_is_not_filled(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_without_missing_entries_are_refused(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     np.save("whole.npy", np.arange(60.0).reshape(3, 4, 5))
     assert main(["inspect", "whole.npy", "--time-limit", "0"]) == 0
     out = capsys.readouterr().out
@@ -481,7 +483,7 @@ def test_what_a_format_cannot_hold_is_refused_before_the_work(
 
 
 @pytest.mark.usefixtures("speeds")
-def test_a_refused_format_is_told_of_the_output(
+def test_a_refused_format_names_the_output(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, _: Any) -> None:
@@ -517,7 +519,7 @@ def test_every_setting_has_an_option(speeds: Path, monkeypatch: pytest.MonkeyPat
     assert asked - {"callback", "progress"} <= OPTIONS.keys()
 
 
-def test_another_checkpoint_is_told_in_plain_words(speeds: Path, capsys: Captured) -> None:
+def test_a_checkpoint_of_another_run_is_refused(speeds: Path, capsys: Captured) -> None:
     call = ["complete", str(speeds), "--checkpoint", "run", "-q", "--max-iter", "3"]
     assert main([*call, "-o", "a.npy", "--rank", "1"]) == 0
     assert main([*call, "-o", "b.npy", "--rank", "2", "--resume"]) == 2
@@ -550,8 +552,8 @@ def test_too_little_memory_is_exit_code_4(capsys: Captured) -> None:
 def test_a_tensor_too_large_to_write_out_still_has_a_model(capsys: Captured) -> None:
     shape = (1000, 1000, 1000)
     truth = tm.simulate.random_tucker(shape, 1, rng=0)
-    places = tm.simulate.sample_indices(shape, 20_000, rng=1)
-    tm.save("huge.npz", tm.TensorData(truth.entries(places), indices=places, shape=shape))
+    indices = tm.simulate.sample_indices(shape, 20_000, rng=1)
+    tm.save("huge.npz", tm.TensorData(truth.entries(indices), indices=indices, shape=shape))
     call = ["complete", "huge.npz", "--rank", "1", "--max-iter", "3", "--quiet"]
     assert main([*call, "-o", "a.npy"]) == 4
     assert "use --save-model FILE.npz instead of -o" in capsys.readouterr().err
@@ -560,7 +562,7 @@ def test_a_tensor_too_large_to_write_out_still_has_a_model(capsys: Captured) -> 
 
 
 @pytest.mark.usefixtures("speeds")
-def test_a_defect_is_a_sentence_or_with_debug_a_trace(
+def test_an_internal_error_is_one_line_or_with_debug_a_traceback(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tm, "load", lambda *_, **__: 1 / 0)
@@ -585,16 +587,16 @@ def test_a_full_disk_is_exit_code_1(capsys: Captured, monkeypatch: pytest.Monkey
 # signals
 
 
-def raising(number: int, times: int, seen: list[Any]) -> Callable[..., Any]:
-    """Return a `complete` that is sent a signal at its third iteration, none, once or more."""
+def raising(number: int, times: int, states: list[Any]) -> Callable[..., Any]:
+    """Return a `complete` that is sent a signal ``times`` times at its third iteration."""
     real = tm.complete
 
     def complete(*arguments: Any, callback: Any, **settings: Any) -> Any:
-        def watch(moment: Any) -> bool:
-            seen.append(moment)
-            for _ in range(times if len(seen) == 3 else 0):
+        def watch(state: Any) -> bool:
+            states.append(state)
+            for _ in range(times if len(states) == 3 else 0):
                 os.kill(os.getpid(), number)
-            return bool(callback(moment))
+            return bool(callback(state))
 
         return real(*arguments, callback=watch, **settings)
 
@@ -611,9 +613,9 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     complete = tm.complete
-    seen: list[Any] = []
-    whole: list[Any] = []
-    monkeypatch.setattr(tm, "complete", raising(number, times=1, seen=seen))
+    states: list[Any] = []
+    uninterrupted: list[Any] = []
+    monkeypatch.setattr(tm, "complete", raising(number, times=1, states=states))
     before = signal.getsignal(number)
     call = ["-o", "a.npy", "--checkpoint", "run", "--rank", rank]
     assert run(*call) == 128 + number
@@ -625,9 +627,9 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
     assert np.isfinite(np.load("a.npy")).all()
     monkeypatch.setattr(tm, "complete", complete)
     assert run(*call, "--resume", "--force", "-q") == 0
-    monkeypatch.setattr(tm, "complete", raising(number, times=0, seen=whole))
+    monkeypatch.setattr(tm, "complete", raising(number, times=0, states=uninterrupted))
     assert run("-o", "b.npy", "--rank", rank, "-q") == 0
-    assert len(seen) < len(whole)
+    assert len(states) < len(uninterrupted)
     assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
 
 
@@ -635,7 +637,7 @@ def test_the_first_signal_leaves_a_result_and_a_checkpoint(
 def test_the_second_signal_ends_at_once_and_writes_nothing(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tm, "complete", raising(signal.SIGINT, times=2, seen=[]))
+    monkeypatch.setattr(tm, "complete", raising(signal.SIGINT, times=2, states=[]))
     assert run("-o", "a.npy") == 130
     assert "exited without writing a result" in capsys.readouterr().err
     assert sorted(path.name for path in Path().iterdir()) == ["speeds.npy", "truth.npy"]
@@ -711,14 +713,14 @@ def _without_codes(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-@pytest.mark.parametrize("room", [200, 54, 36, 5])
-def test_numbers_beside_the_bar_fit(room: int) -> None:
-    moment = tm.CompletionProgress("weights", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
-    line = _fit(moment, None, room)
-    assert len(line) <= room
-    assert ("iteration 12345" in line) == (room > 5)
-    assert ("held" in line) == (room > 36)
-    assert ("residual" in line) == (room > 54)
+@pytest.mark.parametrize("width", [200, 54, 36, 5])
+def test_numbers_beside_the_bar_fit(width: int) -> None:
+    state = tm.CompletionProgress("weights", 12345, 1.23e-05, 1.23e-04, 0.3, 4000.0, "")
+    line = _shorten(state, None, width)
+    assert len(line) <= width
+    assert ("iteration 12345" in line) == (width > 5)
+    assert ("held" in line) == (width > 36)
+    assert ("residual" in line) == (width > 54)
 
 
 # streams
@@ -737,14 +739,14 @@ def in_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.usefixtures("speeds")
 @pytest.mark.parametrize("streams", ["2>&1 | true", ">&- 2>&- <&-", "2>/dev/full >/dev/null"])
-def test_a_run_does_not_depend_on_who_listens(streams: str) -> None:
+def test_a_run_survives_closed_and_full_streams(streams: str) -> None:
     done = in_shell(f"(T complete speeds.npy --rank 2 -o a.npy; echo $? > code) {streams}")
     assert done.stderr == ""
     assert Path("code").read_text() == "0\n"
     assert np.load("a.npy").shape == (12, 13, 14)
 
 
-def test_a_stdout_that_cannot_be_written_is_told(folder: Path) -> None:  # noqa: ARG001
+def test_a_stdout_that_cannot_be_written_is_reported(folder: Path) -> None:  # noqa: ARG001
     done = in_shell("T formats > /dev/full")
     assert done.returncode == 1
     assert done.stderr.startswith("tensormend: ")
@@ -752,7 +754,7 @@ def test_a_stdout_that_cannot_be_written_is_told(folder: Path) -> None:  # noqa:
 
 
 @pytest.mark.usefixtures("speeds")
-def test_signs_that_a_stream_lacks_are_written_otherwise() -> None:
+def test_characters_that_a_stream_cannot_encode_are_escaped() -> None:
     done = in_shell("T complete speeds.npy --rank 2 -o a.npy", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\xb1" in done.stdout
@@ -766,7 +768,7 @@ def test_no_color_is_respected(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show([("label", "some words that go on and on and on")])
+    show([("label", "a text that is longer than one line of 40 columns")])
     lines = capsys.readouterr().out
     assert ("\x1b" in lines) == is_dim
     assert max(map(len, lines.replace("\x1b[2m", "").replace("\x1b[0m", "").split("\n"))) <= 40
@@ -783,7 +785,7 @@ def test_inspect_suggests_a_command_that_works_for_odd_names(capsys: Captured) -
 
 
 @pytest.mark.usefixtures("speeds")
-def test_inspect_says_what_is_there(capsys: Captured) -> None:
+def test_inspect_describes_the_file(capsys: Captured) -> None:
     assert main(["inspect", "speeds.npy"]) == 0
     out = capsys.readouterr().out
     for words in (
@@ -830,27 +832,27 @@ def test_simulate_keeps_to_its_seed_and_truth() -> None:
     a, b, c, truth = np.load("a.npy"), np.load("b.npy"), np.load("c.npy"), tm.load("t.npz").values
     assert np.array_equal(a, b, equal_nan=True)
     assert not np.array_equal(a, c, equal_nan=True)
-    known = ~np.isnan(a)
-    assert known.sum() == round(0.4 * a.size)
-    assert np.allclose(a[known], truth[known])
+    observed = ~np.isnan(a)
+    assert observed.sum() == round(0.4 * a.size)
+    assert np.allclose(a[observed], truth[observed])
     assert np.sqrt(np.mean(truth**2)) == pytest.approx(1)
     assert tm.algebra.multilinear_rank(truth) == (2, 2, 2)
 
 
 def test_simulate_leaves_out_whole_fibres() -> None:
     assert main(["simulate", "a.npy", "--pattern", "fibres", "--mode", "1", "--quiet"]) == 0
-    known = ~np.isnan(np.load("a.npy"))
-    assert (known.any(axis=1) == known.all(axis=1)).all()
+    observed = ~np.isnan(np.load("a.npy"))
+    assert (observed.any(axis=1) == observed.all(axis=1)).all()
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("a.npy --rank auto", "--rank must be one number"),
-        ("a.npy --noise -1", "--noise must be 0 or more"),
+        ("a.npy --noise -1", "--noise must be a finite number, 0 or more"),
         ("a.npy --seed -1", "--seed"),
         ("a.npy --truth a.npy", "must be different files"),
-        ("a.npy --ratio 2", "between 0 and 1"),
+        ("a.npy --ratio 2", "--ratio must be above 0 and at most 1"),
         ("a.npy --pattern rows", "'rows'"),
         ("a.npy --shape 3;4", "expected one number per mode"),
         ("a.npy --pattern fibres --mode 5", "mode must lie between"),

@@ -423,12 +423,12 @@ def test_the_command_runs_draws_and_continues(
 ) -> None:
     out, target = tmp_path / "new" / "folder", tmp_path / "page.md"
     assert main(["reproduce", "table1", "--out", str(out), "--write", str(target)]) == 0
-    assert "table1: 5 cells run, 0 were there" in capsys.readouterr().out
+    assert "table1: 5 cells run, 0 already recorded" in capsys.readouterr().out
     names = {"table1.jsonl", "table1.png", "table1.svg"}
     assert {path.name for path in out.iterdir()} == names
     assert "## Table 1" in target.read_text("utf-8")
     assert main(["reproduce", "table1", "--out", str(out)]) == 0
-    assert "table1: 0 cells run, 5 were there" in capsys.readouterr().out
+    assert "table1: 0 cells run, 5 already recorded" in capsys.readouterr().out
 
 
 def test_redraw_runs_nothing(

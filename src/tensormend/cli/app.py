@@ -43,9 +43,9 @@ OPTIONS = {
     "rng": "--seed",
     "overwrite": "--force",
 }
-"""Options by the parameters of the library that they set."""
+"""Options by the parameter of the library that they set, for error messages."""
 
-USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # their common base has no public name
+USAGE_ERRORS: tuple[Any, ...] = typer.BadParameter.__bases__  # typer exports no common base class
 
 
 class _Command(TyperCommand):
@@ -71,7 +71,7 @@ class _Group(TyperGroup):
 
 
 def _hide_types(parameters: list[Any]) -> list[Any]:
-    """Show no type of flags in the help."""
+    """Hide the types of flags in the help."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
@@ -99,13 +99,13 @@ def _show_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _begin(
     context: typer.Context,
-    version: Annotated[  # noqa: ARG001 - its callback has done the work
+    version: Annotated[  # noqa: ARG001 - handled by its callback
         bool,
         typer.Option(
             "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
-    debug: Annotated[  # noqa: ARG001 - main reads it
+    debug: Annotated[  # noqa: ARG001 - read by main
         bool, typer.Option("--debug", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
@@ -115,16 +115,28 @@ def _begin(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the ``tensormend`` command and return its exit code."""
+    """Run the ``tensormend`` command.
+
+    Parameters
+    ----------
+    argv : sequence of str, default=None
+        Arguments without the name of the program; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
     open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = get_command(app)
     try:
         code = command.main(arguments, prog_name="tensormend", standalone_mode=False)
-        put("")  # flush stdout, and notice if that fails
+        put("")  # flush stdout; an error is reported
     except USAGE_ERRORS as error:
         program = " ".join(["tensormend", *(word for word in arguments[:1] if word in COMMANDS)])
-        say(f"{' '.join(error.format_message().split())} (see {program} --help)")
+        message = " ".join(error.format_message().replace("Value error, ", "").split())
+        say(f"{message} (see {program} --help)")
         return USAGE
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

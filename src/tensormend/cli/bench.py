@@ -1,4 +1,4 @@
-"""``tensormend bench``: compare the run time of our methods with other packages."""
+"""``tensormend bench``: compare run times with those of other packages."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A contestant, such as rcg, 'dense rgd' or 'pymanopt CG'; may be repeated.",
+            help="Method or package to run, such as rcg, 'dense rgd' or 'pymanopt CG'; may be "
+            "repeated.",
         ),
     ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Runs of each contestant, fewer where a run is long. Default: 3 for quick, "
-            "15 for full.",
+            help="Runs of each method, fewer if a run is long. Default: 3 for quick, 15 for full.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -64,7 +64,7 @@ def bench(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="A Python with tensormend and the peers that are not installed here.",
+            help="Python interpreter with tensormend and packages that are not installed here.",
         ),
     ] = None,
     against: Annotated[
@@ -83,10 +83,11 @@ def bench(
         typer.Option(metavar="FILE", help="Run nothing; write the page from these records."),
     ] = None,
 ) -> None:
-    """Compare run times with other packages, and of the kernels with a read of memory.
+    """Compare run times with those of other packages.
 
-    Runs our methods, dense NumPy versions of those of the paper, and other packages that are
-    installed, alternating, on the same problems; writes records, a page and figures.
+    Runs the methods of tensormend, dense NumPy versions of the methods of the paper, and other
+    installed packages on the same problems, alternating, and compares the kernels with a pass over
+    the same memory. Writes records, a page and figures.
     """
     from tensormend.plotting import require_matplotlib
     from tensormend.research.bench.page import write_performance
@@ -96,7 +97,7 @@ def bench(
     require_matplotlib()  # fail early
     repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
     if repeats < 1:
-        raise InputError(f"--repeats must be 1 or more, got {repeats}")
+        raise InputError(f"--repeats must be 1 or more, got {repeats}; for example --repeats 3")
     folder = make_folder(out)
     records = folder / "bench.jsonl" if redraw is None else redraw
     if redraw is None:
@@ -116,7 +117,9 @@ def bench(
             with_peers=not no_peers,
         )
     elif not records.is_file():
-        raise InputError(f"--redraw takes a file of records, got {records}, which is not there")
+        raise InputError(
+            f"--redraw must be an existing file of records, got {records}; check the name"
+        )
     page = folder / "performance.md"
     write_performance(records, page)
     put(f"records    {records}\npage       {page}\n")

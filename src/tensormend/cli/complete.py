@@ -1,4 +1,4 @@
-"""``tensormend complete``: estimate the missing entries of a file."""
+"""``tensormend complete``: estimate the missing entries of a tensor in a file."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ def complete(
     """Estimate the missing entries of a tensor, and assess the result.
 
     By default some observed entries are held out, models are compared on them, and the best is
-    fitted to all observed entries. The summary has the error on held-out entries and, for
-    comparison, that of means. Progress goes to stderr. Ctrl-C stops the run; the best result so
-    far is written, and the checkpoint is kept.
+    fitted to all observed entries. The summary shows the error on held-out entries and, for
+    comparison, the error of means. Progress is shown on stderr. Ctrl-C stops the run; the best
+    result so far is written, and the checkpoint is kept.
     """
     if checkpoint_interval is not None and checkpoint is None:
-        raise InputError("--checkpoint-interval needs --checkpoint, got none")
+        raise InputError(
+            "--checkpoint-interval needs --checkpoint, got none; add --checkpoint FOLDER"
+        )
     if fail_if_unreliable and rank != "auto" and validation_fraction is None:
         raise InputError(
             "--fail-if-unreliable needs held-out entries to assess the result, got a rank without "
             "--validation-fraction; add --validation-fraction 0.1"
         )
-    where = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
+    load_options = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
     settings = given(
         model=model,
         method=method,
@@ -85,7 +87,7 @@ def complete(
         rng=seed,
     )
     outputs = Outputs(out, save_model, report, replace_observed, force)
-    run = Run(source, where, rank, settings, outputs, checkpoint, checkpoint_interval)
+    run = Run(source, load_options, rank, settings, outputs, checkpoint, checkpoint_interval)
     outcome = run.execute(resume=resume, quiet=quiet)
     outcome.report(json=json, quiet=quiet)
     raise typer.Exit(outcome.exit_code(fail_if_unreliable=fail_if_unreliable))

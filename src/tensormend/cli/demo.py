@@ -1,4 +1,4 @@
-"""``tensormend demo``: hide most of an image, recover it, and draw both."""
+"""``tensormend demo``: hide most entries of an image, recover them, and draw both images."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def demo(
 ) -> None:
     """Hide most of a hyperspectral image, recover it from the rest, and draw both.
 
-    Prints the error on the hidden entries and, for comparison, that of band means. Writes a
+    Prints the error on hidden entries and, for comparison, the error of band means. Writes a
     picture, a report, and the image with missing entries in several formats, as input for complete.
     """
     import numpy as np

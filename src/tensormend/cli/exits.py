@@ -1,4 +1,4 @@
-"""The exit codes, and the sentence and exit code of an error."""
+"""Exit codes, and the message and exit code of an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERRUPTED = 128  # plus the number of the signal
 
 MEANINGS = {
     "0": "success",
-    "1": "failure: a file that cannot be read or written, a bug, a failed experiment of reproduce",
+    "1": "failure: a file cannot be read or written, an internal error, a failed experiment",
     "2": "invalid input or usage",
     "3": "the result is written but unreliable (with --fail-if-unreliable)",
     "4": "not enough memory",
@@ -24,19 +24,19 @@ MEANINGS = {
 
 
 def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
-    """Describe an error in a sentence, and give its exit code.
+    """Return the message and the exit code of an error.
 
     Parameters
     ----------
     error : Exception
         The error.
     options : mapping of str to str
-        Command-line options by the parameters of the library that they set.
+        Command-line options by the parameter of the library that they set.
 
     Returns
     -------
     sentence : str
-        What was expected, what came, what to do.
+        The message, on one line.
     code : int
         The exit code.
 
@@ -66,5 +66,5 @@ def explain(error: Exception, options: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _with_option(sentence: str, option: str | None) -> str:
-    """Name the option that a message is about, unless it does so itself."""
+    """Append the option that a message is about, unless the message names it."""
     return sentence if option is None or option in sentence else f"{sentence} (option {option})"

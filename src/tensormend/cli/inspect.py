@@ -1,4 +1,4 @@
-"""``tensormend inspect``: describe a file, and what could be recovered from it."""
+"""``tensormend inspect``: describe a file, and estimate which ranks can be recovered."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ def inspect(
     a run are estimates.
     """
     check_source(source)
-    where = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
+    load_options = given(variable=variable, modes=modes, na_value=na_value, observed=observed)
     with short_warnings(say):
         import tensormend as tm
 
-        data = tm.load(source, **where, **given(memory_limit=memory_limit))
+        data = tm.load(source, **load_options, **given(memory_limit=memory_limit))
         found = tm.inspect(data, time_limit=time_limit, threads=threads, rng=seed)
     is_complete = found.n_observed == math.prod(found.shape)
-    command = None if is_complete else _suggest(source, where)
+    command = None if is_complete else _suggest(source, load_options)
     if json:
         show_json(_make_record(found, source, command))
     else:
         show(_describe(found, source, data.name, command))
 
 
-def _suggest(source: Path, where: dict[str, Any]) -> str:
+def _suggest(source: Path, load_options: dict[str, Any]) -> str:
     """Return the command that completes the file."""
     name = str(source)
     words = ["tensormend", "complete", f"./{name}" if name.startswith("-") else name]
-    for name, value in where.items():
+    for name, value in load_options.items():
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         words += [f"--{name.replace('_', '-')}", text]
     return shlex.join([*words, "-o", f"filled{''.join(source.suffixes[-1:])}"])

@@ -1,4 +1,4 @@
-"""The options that commands share, each with its help; an option means the same in all of them."""
+"""Options of several commands, with the same meaning and help in all of them."""
 
 from __future__ import annotations
 
@@ -55,12 +55,14 @@ Modes = Annotated[
 ]
 NaValue = Annotated[
     float | None,
-    _option(help="A value that marks missing entries, beside NaN.", metavar="VALUE", panel=DATA),
+    _option(
+        help="A value that marks missing entries, in addition to NaN.", metavar="VALUE", panel=DATA
+    ),
 ]
 Observed = Annotated[
     Path | None,
     _option(
-        help="File with an array of the same shape: 0 where an entry is missing.",
+        help="File with an array of the same shape that is 0 at missing entries.",
         metavar="FILE",
         panel=DATA,
     ),
@@ -162,7 +164,7 @@ Out = Annotated[
 SaveModel = Annotated[
     Path | None,
     _option(
-        help="Write the fitted model; without -o, for a tensor too large to write out.",
+        help="Write the fitted model; enough for a tensor that is too large for -o.",
         metavar="FILE.npz",
         panel=OUTPUT,
     ),
@@ -244,7 +246,7 @@ Threads = Annotated[
 Seed = Annotated[
     int,
     _option(
-        help="Seed of the random numbers; a seed gives the same file on the same machine.",
+        help="Seed of the random numbers; equal seeds give equal files on one machine.",
         metavar="N",
         min=0,
         panel=RUN,

@@ -1,4 +1,4 @@
-"""The output files of a run: checked before the run, written after it."""
+"""Output files of a run, which are checked before it and written after it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from tensormend import Completion, TensorData
     from tensormend.data.formats.base import Format
 
-__all__ = ["Outputs", "check_format", "check_output", "check_source", "find_missing", "make_folder"]
+__all__ = [
+    "Outputs",
+    "check_format",
+    "check_output",
+    "check_source",
+    "make_folder",
+    "missing_packages",
+]
 
-FOLDER = ".zarr"  # the one format whose files are folders
-SMALL = 100_000  # entries up to which a format is tried with the full shape
-EDGE = 8  # indices kept of a longer mode, or one more, so that odd and even sizes stay so
+FOLDER = ".zarr"  # the only format whose files are folders
+SMALL = 100_000  # number of entries up to which a format is tried with the full shape
+EDGE = 8  # size of longer modes in the trial, 9 for odd ones: some formats need even sizes
 
 
 @dataclass(frozen=True)
@@ -29,15 +36,15 @@ class Outputs:
     Attributes
     ----------
     data : Path or None
-        The completed data.
+        File for the completed data.
     model : Path or None
-        The model, an ``.npz`` file.
+        File for the model (``.npz``).
     report : Path or None
-        The report, an ``.html`` file.
+        File for the report (``.html``).
     replace_observed : bool
-        Write fitted values at all entries, also at observed ones.
+        Whether to write fitted values at all entries, also at observed ones.
     force : bool
-        Overwrite existing files.
+        Whether to overwrite existing files.
     """
 
     data: Path | None
@@ -53,7 +60,7 @@ class Outputs:
         return {kind: path for kind, path in named.items() if path is not None}
 
     def check(self, *sources: Path | None) -> None:
-        """Refuse files that cannot be written, or that are read."""
+        """Refuse output files that cannot be written, or that are also inputs."""
         if not self.paths:
             raise InputError(
                 "an output file is required, got none of -o, --save-model and --report; "
@@ -61,24 +68,29 @@ class Outputs:
             )
         if len({path.resolve() for path in self.paths.values()}) < len(self.paths):
             raise InputError(
-                "-o, --save-model and --report must be different files, got one name twice"
+                "-o, --save-model and --report must be different files, got one name twice; "
+                "rename one"
             )
         for option, path, end in (
             ("--save-model", self.model, ".npz"),
             ("--report", self.report, ".html"),
         ):
             if path is not None and path.suffix.lower() != end:
-                raise InputError(f"{option} must be a file whose name ends in {end}, got {path}")
+                raise InputError(
+                    f"{option} must be a file whose name ends in {end}, got {path}; rename it"
+                )
         if self.data is not None:
             check_format(self.data)
         read = {source.resolve() for source in sources if source is not None}
         for path in self.paths.values():
             if path.resolve() in read:
-                raise InputError(f"an output must be another file than the data, got {path}")
+                raise InputError(
+                    f"an output must be another file than the data, got {path}; choose another name"
+                )
             check_output(path, force=self.force)
 
     def check_size(self, data: TensorData, limit: float | None) -> None:
-        """Refuse a tensor too large to write out."""
+        """Refuse completed data that need more memory than the limit."""
         import math
 
         import tensormend as tm
@@ -94,7 +106,7 @@ class Outputs:
             )
 
     def check_content(self, data: TensorData, source: Path) -> None:
-        """Refuse data without missing entries, and data that the format cannot hold."""
+        """Refuse data without missing entries, and data that the output format cannot hold."""
         import math
 
         if self.data is None:
@@ -124,7 +136,7 @@ class Outputs:
 
 
 def _try_format(path: Path, data: TensorData) -> None:
-    """Write a sample of the data to a temporary file, to test whether the format can hold it."""
+    """Write a small sample to a temporary file, to test whether the format can hold the data."""
     import math
     import tempfile
 
@@ -155,7 +167,7 @@ def _try_format(path: Path, data: TensorData) -> None:
             tm.save(trial, sample)
         except InputError as error:
             raise InputError(str(error).replace(str(trial), str(path))) from error
-        except OSError:  # no space for the temporary file: not a reason to refuse the run
+        except OSError:  # such as a full temporary folder, which says nothing about the output
             return
 
 
@@ -169,7 +181,7 @@ def check_source(path: Path) -> None:
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Check that a file can be written."""
+    """Check that a file can be written, and does not exist unless ``force`` is set."""
     from tensormend.core.storage import check_folder
 
     check_folder(path)
@@ -186,7 +198,7 @@ def check_format(path: Path) -> None:
     from tensormend.data.formats import find_format
 
     form = find_format(path)
-    missing = find_missing(form)
+    missing = missing_packages(form)
     if missing:
         raise MissingDependencyError(
             f"{path} needs {' and '.join(missing)}, which is not installed; pip install "
@@ -194,8 +206,8 @@ def check_format(path: Path) -> None:
         )
 
 
-def find_missing(form: Format) -> list[str]:
-    """Return the packages of the extra of a format that are not installed."""
+def missing_packages(form: Format) -> list[str]:
+    """Return the packages that a format needs and that are not installed."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     missing = []
@@ -211,11 +223,12 @@ def find_missing(form: Format) -> list[str]:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the folder that a command writes to."""
+    """Create the folder that a command writes to, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"--out must be a folder that can be written to, got {folder} ({error.strerror})"
+            f"--out must be a folder that can be written to, got {folder} ({error.strerror}); "
+            "choose another"
         ) from error
     return folder

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, a line every few seconds in a log, or nothing."""
+"""Progress of a run on stderr: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["View", "follow", "seconds_left"]
 
-LINE_SECONDS = 5.0  # between two lines of a log
+LINE_SECONDS = 5.0  # between two lines
 BAR = 12  # columns of the bar
-BESIDE = 2 + len("weights") + 1 + BAR + 1  # columns before the numbers
+PREFIX = 2 + len("weights") + 1 + BAR + 1  # columns before the numbers
 BAR_SECONDS = 0.05  # between two updates of the bar
 ECHO = 3  # columns left free for the ^C that a terminal prints, which would wrap the line
-MIN_SECONDS, MIN_FRACTION = 1.0, 0.02  # time and fraction of the work before time left is shown
+MIN_SECONDS, MIN_FRACTION = 1.0, 0.02  # of the run, before the time left is estimated
 
 
 class View(Protocol):
-    """Shows the progress of a run, and notes."""
+    """Display of progress and notes."""
 
     def begin(self, stage: str) -> None:
         """Show a stage without iterations."""
@@ -43,17 +43,17 @@ class View(Protocol):
 
 @contextmanager
 def follow(*, quiet: bool, limit: float | None = None) -> Iterator[View]:
-    """Show the progress of a run on stderr, in the way that suits it."""
+    """Show the progress of a run on stderr: as a bar, as lines, or not at all if ``quiet``."""
     if quiet:
-        yield _Nothing()
-    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and _has_signs(sys.stderr):
+        yield _Silent()
+    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and _can_encode_bar(sys.stderr):
         with _open_bar(limit) as bar:
             yield bar
     else:
         yield _Lines(limit)
 
 
-def _has_signs(stream: TextIO) -> bool:
+def _can_encode_bar(stream: TextIO) -> bool:
     """Tell whether a stream can encode the characters of the bar."""
     try:
         "━⠋·…".encode(stream.encoding or "ascii")
@@ -77,7 +77,7 @@ def seconds_left(state: CompletionProgress, limit: float | None) -> float:
 
 
 def _describe(state: CompletionProgress) -> list[str]:
-    """Describe iteration and errors."""
+    """Return the iteration, residual and held-out error as texts."""
     words = [f"iteration {state.n_iter}"]
     if math.isfinite(state.residual):
         words.append(f"residual {state.residual:.3g}")
@@ -87,12 +87,13 @@ def _describe(state: CompletionProgress) -> list[str]:
 
 
 def _describe_time(state: CompletionProgress, limit: float | None) -> str:
+    """Return the time taken and left as text."""
     left = seconds_left(state, limit)
-    rest = f", about {format_seconds(left)} left" if left >= 1 else ""  # else over, or not known
+    rest = f", about {format_seconds(left)} left" if left >= 1 else ""  # NaN if unknown
     return f"{format_seconds(state.seconds)}{rest}"
 
 
-def _fit(state: CompletionProgress, limit: float | None, width: int) -> str:
+def _shorten(state: CompletionProgress, limit: float | None, width: int) -> str:
     """Describe the progress in as much detail as fits into a width."""
     left = seconds_left(state, limit)
     rest = f"{format_seconds(left)} left" if left >= 1 else format_seconds(state.seconds)
@@ -108,7 +109,9 @@ def _fit(state: CompletionProgress, limit: float | None, width: int) -> str:
     return next((line for line in lines if len(line) <= width), "")
 
 
-class _Nothing:
+class _Silent:
+    """Shows nothing."""
+
     def begin(self, stage: str) -> None:
         pass
 
@@ -120,7 +123,7 @@ class _Nothing:
 
 
 class _Lines:
-    """A line at the start and every few seconds."""
+    """Prints a line for the first iteration and then every few seconds."""
 
     def __init__(self, limit: float | None) -> None:
         self._limit = limit
@@ -140,7 +143,7 @@ class _Lines:
 
 
 class _Bar:
-    """A progress bar with numbers beside it."""
+    """Shows a progress bar with numbers beside it."""
 
     def __init__(self, progress: Progress, task: TaskID, limit: float | None) -> None:
         self._progress, self._task, self._limit = progress, task, limit
@@ -154,7 +157,7 @@ class _Bar:
             return
         self._next = time.monotonic() + BAR_SECONDS
         is_known = not math.isnan(state.fraction)
-        numbers = _fit(state, self._limit, self._progress.console.width - ECHO - BESIDE)
+        numbers = _shorten(state, self._limit, self._progress.console.width - ECHO - PREFIX)
         self._progress.update(
             self._task,
             description=state.stage,
@@ -169,6 +172,7 @@ class _Bar:
 
 @contextmanager
 def _open_bar(limit: float | None) -> Iterator[_Bar]:
+    """Show a bar while the block runs."""
     from rich.console import Console, RenderableType
     from rich.constrain import Constrain
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn

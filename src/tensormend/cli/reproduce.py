@@ -75,23 +75,24 @@ def reproduce(
                 say("interrupted; run the same command again to continue")
                 raise typer.Exit(INTERRUPTED + signal.SIGINT) from None
             failures += summary.failures
-            put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} were there\n")
+            put(f"{each}: {summary.n_run} cells run, {summary.n_skipped} already recorded\n")
         records = load_records(each, preset, folder)
         if not records:
-            put(f"{each}: no records of preset {preset} in {folder}\n")
+            put(f"{each}: no records of preset {preset} in {folder}; run it without --redraw\n")
             continue
         for path in save_reproduction(each, records, folder):
             put(f"{each}: {path}\n")
     if write is not None:
         write_reproduction(write, folder, preset)
         put(f"page: {write}\n")
-    _tell_failures(failures, folder)
+    _report_failures(failures, folder)
     raise typer.Exit(FAILURE if failures else 0)
 
 
-def _tell_failures(failures: Sequence[str], folder: Path) -> None:
+def _report_failures(failures: Sequence[str], folder: Path) -> None:
+    """Print the first failures, and the number of others."""
     for failure in failures[:SHOWN_FAILURES]:
         say(f"failed: {failure}")
     if len(failures) > SHOWN_FAILURES:
         rest = len(failures) - SHOWN_FAILURES
-        say(f"{rest} more failed; the records in {folder} name them")
+        say(f"{rest} more failed; they are listed in the records in {folder}")

@@ -1,4 +1,4 @@
-"""Settings of a run: those given, their checks, and the equivalent Python code."""
+"""Settings of a run: which were given, checks, and equivalent Python code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensormend.errors import InputError, TensormendWarning
 __all__ = ["check_checkpoint", "find_mode", "given", "short_warnings", "write_code"]
 
 DEFAULTS = {"model": "auto", "method": "auto", "center": "auto"}
-NOT_OF_THE_ANSWER = ("threads", "memory_limit")
+NOT_IN_CODE = ("threads", "memory_limit")  # settings that do not change the result
 
 
 def given(**settings: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def given(**settings: Any) -> dict[str, Any]:
 
 
 def find_mode(mode: str, names: Sequence[str]) -> int:
-    """Find a mode by its name or number.
+    """Return the number of a mode that is given by its name or number.
 
     Examples
     --------
@@ -44,12 +44,13 @@ def find_mode(mode: str, names: Sequence[str]) -> int:
     if mode.isdecimal() and int(mode) < len(names):
         return int(mode)
     raise InputError(
-        f"a mode is one of {', '.join(names)}, or a number from 0 to {len(names) - 1}, got {mode!r}"
+        f"a mode must be one of {', '.join(names)}, or a number from 0 to {len(names) - 1}, got "
+        f"{mode!r}; check its name"
     )
 
 
 def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
-    """Refuse a folder that cannot be used; return a note if there is nothing to resume.
+    """Refuse a folder that cannot be used; return a note if there is nothing to resume from.
 
     A run that ended before its first checkpoint starts anew, so that a script may always pass
     ``--resume``.
@@ -58,10 +59,12 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
 
     if folder is None:
         if resume:
-            raise InputError("--resume needs --checkpoint, the folder to continue from, got none")
+            raise InputError("--resume needs --checkpoint, got none; add --checkpoint FOLDER")
         return ""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"--checkpoint must be a folder, got {folder}, which is a file")
+        raise InputError(
+            f"--checkpoint must be a folder, got the file {folder}; choose another name"
+        )
     check_folder(folder)
     is_empty = not folder.exists() or not any(folder.iterdir())
     if not is_empty and not resume:
@@ -74,7 +77,7 @@ def check_checkpoint(folder: Path | None, *, resume: bool) -> str:
 
 @contextmanager
 def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
-    """Show the warnings of the package as notes, each once, and suppress all others."""
+    """Show each warning of tensormend once, as a note; ignore other warnings."""
     import warnings
 
     shown: list[str] = []
@@ -94,12 +97,30 @@ def short_warnings(note: Callable[[str], None]) -> Iterator[list[str]]:
 
 def write_code(
     source: Path,
-    where: Mapping[str, Any],
+    load_options: Mapping[str, Any],
     rank: Any,
     settings: Mapping[str, Any],
     outputs: Outputs,
 ) -> str:
     """Return Python code equivalent to the command.
+
+    Parameters
+    ----------
+    source : Path
+        The file to read.
+    load_options : mapping
+        Options of `load`.
+    rank : "auto", int or tuple of int
+        Rank of the model.
+    settings : mapping
+        Keyword arguments of `complete`.
+    outputs : Outputs
+        The files to write.
+
+    Returns
+    -------
+    str
+        The code, without a line break at the end.
 
     Examples
     --------
@@ -114,7 +135,7 @@ def write_code(
     lines = [
         "import tensormend as tm",
         "",
-        f"data = {_call('tm.load', str(source), where)}",
+        f"data = {_call('tm.load', str(source), load_options)}",
         f"result = {_call('tm.complete', None, {'rank': rank, **settings})}",
     ]
     if outputs.data is not None:
@@ -126,6 +147,6 @@ def write_code(
 def _call(name: str, first: str | None, settings: Mapping[str, Any]) -> str:
     words = ["data" if first is None else repr(first)]
     for key, value in settings.items():
-        if key not in NOT_OF_THE_ANSWER:
+        if key not in NOT_IN_CODE:
             words.append(f"{key}={str(value)!r}" if isinstance(value, Path) else f"{key}={value!r}")
     return f"{name}({', '.join(words)})"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first stops a run after its iteration, the second at once."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM during a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ CAUGHT = (signal.SIGINT, signal.SIGTERM)
 class Signals:
     """Handler of SIGINT and SIGTERM.
 
-    While a run is `deferred`, the first signal is only recorded, for the run to poll. The second
-    one, and the first outside of `deferred`, raises `SystemExit`, so that temporary files are
-    removed; the third has the default action.
+    Inside `deferred` the first signal is only recorded, so that the run can stop after its current
+    iteration. The second signal, or the first one outside `deferred`, raises `SystemExit`, so that
+    temporary files are removed; a third has the default action.
+
+    Parameters
+    ----------
+    note : callable
+        Called with a message to show when a signal arrives.
 
     Attributes
     ----------
     caught : signal.Signals or None
-        The signal that was recorded.
+        The recorded signal.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:

@@ -46,14 +46,17 @@ def simulate(
     ] = 0.0,
     pattern: Annotated[
         Literal["entries", "fibres"],
-        typer.Option(metavar="KIND", help="What is missing: single entries, or whole fibres."),
+        typer.Option(metavar="KIND", help="What is missing: entries (single ones) or fibres."),
     ] = "entries",
     mode: Annotated[
-        int, typer.Option(metavar="N", help="Mode along which whole fibres are missing.")
+        int,
+        typer.Option(
+            metavar="N", help="With --pattern fibres: mode along which fibres are missing."
+        ),
     ] = 0,
     truth: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the complete tensor without noise."),
+        typer.Option(metavar="FILE", help="Also write the full tensor, without noise."),
     ] = None,
     seed: o.Seed = 0,
     force: o.Force = False,
@@ -63,9 +66,13 @@ def simulate(
 
     The factors are uniformly random orthonormal matrices; the values have mean square 1.
     """
+    if not 0 < ratio <= 1:
+        raise InputError(f"--ratio must be above 0 and at most 1, got {ratio}; for example 0.3")
     paths = [out] if truth is None else [out, truth]
     if truth is not None and truth.resolve() == out.resolve():
-        raise typer.BadParameter(f"OUT and --truth must be different files, got {out} twice")
+        raise typer.BadParameter(
+            f"OUT and --truth must be different files, got {out} twice; rename one"
+        )
     for path in paths:
         check_format(path)
         check_output(path, force=force)
@@ -93,15 +100,19 @@ def _draw(shape: tuple[int, ...], rank: Any, noise: float, seed: int) -> Tucker:
     import tensormend as tm
 
     if rank == "auto":
-        raise InputError("--rank must be one number or one per mode, got auto")
+        raise InputError(
+            "--rank must be one number or one per mode, got auto; for example --rank 3"
+        )
     if not 0 <= noise < math.inf:
-        raise InputError(f"--noise must be 0 or more, got {noise}")
+        raise InputError(
+            f"--noise must be a finite number, 0 or more, got {noise}; for example 0.1"
+        )
     tensor = tm.simulate.random_tucker(shape, rank, rng=seed)
     return tensor * (math.sqrt(math.prod(tensor.shape)) / tensor.norm())
 
 
 def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed: int) -> TensorData:
-    """Take entries, or whole fibres along a mode, and add noise to them."""
+    """Sample entries, or fibres along a mode, and add noise to their values."""
     import tensormend as tm
 
     if mode is None:
@@ -118,6 +129,7 @@ def _observe(tensor: Tucker, ratio: float, noise: float, mode: int | None, seed:
 
 
 def _size(path: Path) -> int:
+    """Return the bytes of a file, or of the files in a folder."""
     if path.is_dir():
         return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
     return path.stat().st_size

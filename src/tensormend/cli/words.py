@@ -1,4 +1,4 @@
-"""Text output: lines on stderr, labelled rows and JSON on stdout, examples in the help."""
+"""Text output: messages on stderr, labelled rows and JSON on stdout, the end of help pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 LABEL = 12  # width of the labels of rows
-MIN_WIDTH, MAX_WIDTH = 20, 100  # of the texts beside labels, and of lines
+MIN_WIDTH, MAX_WIDTH = 20, 100  # smallest width of the text beside a label, largest of a line
 
 
 def open_streams() -> None:
@@ -51,33 +51,33 @@ def put(text: str) -> None:
 def _discard(stream: TextIO) -> None:
     """Redirect a stream to the null device, so that closing it raises no further error."""
     with suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def say(text: str) -> None:
     """Write a line to stderr, with the name of the program.
 
-    A failure to write does not end a run.
+    Errors are ignored, so that they do not end a run.
     """
     try:
         sys.stderr.write(f"tensormend: {text}\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)
-    except RuntimeError:  # a signal came while a line was written
+    except RuntimeError:  # called by a signal handler during another write
         pass
 
 
 def show(rows: Iterable[tuple[str, str]]) -> None:
     """Write labelled rows to stdout, wrapped; on a terminal the labels are dim."""
-    wide = min(shutil.get_terminal_size((MAX_WIDTH, 0)).columns, MAX_WIDTH)
+    width = min(shutil.get_terminal_size((MAX_WIDTH, 0)).columns, MAX_WIDTH)
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     first, last = ("", "") if is_plain or not sys.stdout.isatty() else ("\x1b[2m", "\x1b[0m")
     for label, text in rows:
         lines = textwrap.wrap(
-            text, max(wide - LABEL, MIN_WIDTH), break_long_words=False, break_on_hyphens=False
+            text, max(width - LABEL, MIN_WIDTH), break_long_words=False, break_on_hyphens=False
         )
         put(f"{first}{label:<{LABEL}}{last}{''.join(lines[:1])}".rstrip() + "\n")
         for line in lines[1:]:

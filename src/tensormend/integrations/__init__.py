@@ -1,1 +1,1 @@
-"""Estimators for scikit-learn and the accessor for xarray; each is imported by name."""
+"""Estimators for scikit-learn, and an accessor for xarray; each module is imported by name."""

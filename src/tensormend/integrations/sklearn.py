@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -26,8 +27,51 @@ except ImportError as error:
 __all__ = ["TuckerImputer", "TuckerRegressor"]
 
 
+_PARAMETERS = """\
+model : {"auto", "shrinkage", "tucker"}, default="auto"
+    Models that ``rank="auto"`` compares: shrinkage of the singular values of all unfoldings,
+    Tucker tensors of increasing rank, or both.
+method : str or Solver, default="auto"
+    Algorithm for a given rank, a name or an instance of a class in ``tensormend.solvers``.
+center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
+    What to subtract before the fit: the grand mean, the grand mean and effects of the slices
+    of all modes or of the modes given, or nothing. ``"auto"`` centres shrinkage models and
+    does not centre Tucker models.
+standardize : int, default=None
+    Mode whose slices are divided by their standard deviations.
+value_transform : {"log1p"}, default=None
+    Function of the values that is fitted in their place; the ``transform`` of `complete`.
+clip : pair of float or None, default=None
+    Smallest and largest predicted value; ``None`` on a side is no bound.
+validation_fraction : float, default=None
+    Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
+    nothing for a given rank.
+tol : float, default=1e-6
+    Relative residual at which a fit of given rank stops.
+max_iter : int, default=500
+    Maximum number of iterations of a fit of given rank.
+time_limit : float, default=None
+    Limit of the run time of ``fit`` in seconds; ``None`` is no limit.
+random_state : int, Generator, RandomState or None, default=None
+    Seed or generator of the held-out entries; the ``rng`` of `complete`. Pass an int for
+    reproducible results.
+threads : int, default=None
+    Number of threads of the compiled kernels; ``None`` is all cores.
+"""
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def _describe_parameters(estimator: _Class) -> _Class:
+    """Insert the parameters that both estimators have into the docstring of a class."""
+    if estimator.__doc__ is not None:  # it is None if Python runs with -OO
+        text = inspect.cleandoc(estimator.__doc__) + "\n"
+        estimator.__doc__ = text.replace("%(parameters)s\n", _PARAMETERS)
+    return estimator
+
+
 class _TuckerEstimator(BaseEstimator):
-    """Parameters of `complete`, and the call of it."""
+    """Parameters of both estimators, and their call of `complete`."""
 
     def __init__(
         self,
@@ -60,10 +104,11 @@ class _TuckerEstimator(BaseEstimator):
         self.random_state = random_state
         self.threads = threads
 
-    def _complete(self, data: Any, **where: Any) -> None:
+    def _complete(self, data: Any, **data_options: Any) -> None:
+        """Complete the data with the parameters of the estimator, and set the fitted attributes."""
         self.completion_ = complete(
             data=data,
-            **where,
+            **data_options,
             rank=self.rank,
             model=self.model,
             method=self.method,
@@ -82,45 +127,18 @@ class _TuckerEstimator(BaseEstimator):
         self.n_iter_ = self.completion_.n_iter
 
 
+@_describe_parameters
 class TuckerImputer(TransformerMixin, _TuckerEstimator):
     """Imputation of the missing entries of a tensor by a low-rank model.
 
-    A transformer around `complete`, for matrices and tensors of any order.
+    Transformer that calls `complete`, for matrices and tensors of any order.
 
     Parameters
     ----------
     rank : "auto", int or sequence of int, default="auto"
         Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
         held-out entries.
-    model : {"auto", "shrinkage", "tucker"}, default="auto"
-        Models that ``rank="auto"`` compares: shrinkage of the singular values of all unfoldings,
-        Tucker tensors of increasing rank, or both.
-    method : str or Solver, default="auto"
-        Algorithm for a given rank, a name or an instance of a class in ``tensormend.solvers``.
-    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
-        What to subtract before the fit: the grand mean, the grand mean and effects of the slices
-        of all modes or of the modes given, or nothing. ``"auto"`` centres shrinkage models and
-        does not centre Tucker models.
-    standardize : int, default=None
-        Mode whose slices are divided by their standard deviations.
-    value_transform : {"log1p"}, default=None
-        Function of the values that is fitted in their place; the ``transform`` of `complete`.
-    clip : pair of float or None, default=None
-        Smallest and largest predicted value; ``None`` on a side is no bound.
-    validation_fraction : float, default=None
-        Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
-        nothing for a given rank.
-    tol : float, default=1e-6
-        Relative residual at which a fit of given rank stops.
-    max_iter : int, default=500
-        Maximum number of iterations of a fit of given rank.
-    time_limit : float, default=None
-        Limit of the run time of ``fit`` in seconds; ``None`` is no limit.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or generator of the held-out entries; the ``rng`` of `complete`. Pass an int for
-        reproducible results.
-    threads : int, default=None
-        Number of threads of the compiled kernels; ``None`` is all cores.
+    %(parameters)s
 
     Attributes
     ----------
@@ -164,7 +182,12 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         Returns
         -------
         TuckerImputer
-            The fitted estimator.
+            The estimator itself.
+
+        Raises
+        ------
+        InputError
+            If the data cannot be read, or a parameter is invalid.
         """
         self._complete(X)
         self.n_features_in_ = self.shape_[1]
@@ -181,8 +204,15 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
 
         Returns
         -------
-        array or labelled data
+        array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
             The completed data, in the type of ``X``.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` was not called.
+        InputError
+            If the shape or the labels of ``X`` differ from those that were fitted.
         """
         check_is_fitted(self)
         given, fitted = as_observations(X), self.completion_
@@ -192,7 +222,7 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         return other.fitted_values(keep_observed=True)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit a model to data with missing entries and fill these in.
+        """Fit a model to data with missing entries, and fill them in.
 
         Parameters
         ----------
@@ -203,7 +233,7 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
 
         Returns
         -------
-        array or labelled data
+        array_like, TensorData, DataArray, Series, DataFrame or sparse.COO
             The completed data, in the type of ``X``; observed entries are kept.
         """
         return self.fit(X, y).completion_.data
@@ -214,11 +244,12 @@ class TuckerImputer(TransformerMixin, _TuckerEstimator):
         return tags
 
 
+@_describe_parameters
 class TuckerRegressor(RegressorMixin, _TuckerEstimator):
     """Prediction of the entries of a tensor from their indices by a low-rank model.
 
-    A regressor around `complete`. A sample is an entry: a row of ``X`` holds its indices, and
-    ``y`` its value, so that the splitters and searches of scikit-learn split entries.
+    Regressor that calls `complete`. A sample is an entry of the tensor: a row of ``X`` holds its
+    indices, ``y`` its value. Cross-validation and searches of scikit-learn thus split entries.
 
     Parameters
     ----------
@@ -226,36 +257,8 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         Multilinear rank, one int per mode or one for all modes; ``"auto"`` selects a model on
         held-out entries.
     shape : sequence of int
-        Shape of the tensor. Required; the default of ``None`` is refused by `fit`.
-    model : {"auto", "shrinkage", "tucker"}, default="auto"
-        Models that ``rank="auto"`` compares: shrinkage of the singular values of all unfoldings,
-        Tucker tensors of increasing rank, or both.
-    method : str or Solver, default="auto"
-        Algorithm for a given rank, a name or an instance of a class in ``tensormend.solvers``.
-    center : {"auto", "mean", "all"}, sequence of int or None, default="auto"
-        What to subtract before the fit: the grand mean, the grand mean and effects of the slices
-        of all modes or of the modes given, or nothing. ``"auto"`` centres shrinkage models and
-        does not centre Tucker models.
-    standardize : int, default=None
-        Mode whose slices are divided by their standard deviations.
-    value_transform : {"log1p"}, default=None
-        Function of the values that is fitted in their place; the ``transform`` of `complete`.
-    clip : pair of float or None, default=None
-        Smallest and largest predicted value; ``None`` on a side is no bound.
-    validation_fraction : float, default=None
-        Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
-        nothing for a given rank.
-    tol : float, default=1e-6
-        Relative residual at which a fit of given rank stops.
-    max_iter : int, default=500
-        Maximum number of iterations of a fit of given rank.
-    time_limit : float, default=None
-        Limit of the run time of ``fit`` in seconds; ``None`` is no limit.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or generator of the held-out entries; the ``rng`` of `complete`. Pass an int for
-        reproducible results.
-    threads : int, default=None
-        Number of threads of the compiled kernels; ``None`` is all cores.
+        Shape of the tensor. Required: `fit` refuses the default, ``None``.
+    %(parameters)s
 
     Attributes
     ----------
@@ -277,8 +280,8 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
 
     Notes
     -----
-    A split may leave a slice without any entry to fit; a `DataWarning` names it. An entry may be
-    given only once, so that bootstrap samples, which repeat entries, are refused.
+    If a split leaves a slice without any entry, a `DataWarning` names the slice. Repeated entries,
+    as in bootstrap samples, are refused.
 
     Examples
     --------
@@ -341,7 +344,7 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         Returns
         -------
         TuckerRegressor
-            The fitted estimator.
+            The estimator itself.
 
         Raises
         ------
@@ -350,8 +353,8 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         """
         if self.shape is None:
             raise InputError(
-                "TuckerRegressor needs the shape of the tensor, got None; give shape=, or take "
-                "TuckerImputer for data with missing entries"
+                "TuckerRegressor needs the shape of the tensor, got None; give shape=, or use "
+                "TuckerImputer for an array with missing entries"
             )
         if y is None:
             raise InputError(
@@ -363,7 +366,7 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the fitted values at indices, also at those of observed entries.
+        """Return the fitted values at indices, for observed entries as well.
 
         Parameters
         ----------
@@ -374,12 +377,20 @@ class TuckerRegressor(RegressorMixin, _TuckerEstimator):
         -------
         ndarray of shape (m,)
             One value per row of ``X``.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` was not called.
+        InputError
+            If ``X`` does not hold indices of the tensor.
         """
         check_is_fitted(self)
         return self.completion_.entries(X, keep_observed=False)
 
 
 def _as_rng(random_state: Any) -> Any:
+    """Draw a seed from a RandomState; return any other seed or generator as it is."""
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(np.iinfo(np.int32).max))
     return random_state
@@ -389,8 +400,8 @@ def _refuse_other_layout(new: Observations, old: Observations) -> None:
     """Refuse data whose shape or labels differ from those that were fitted."""
     if new.shape != old.shape:
         raise InputError(
-            f"transform takes data of the shape that was fitted, {old.shape}, got {new.shape}; fit "
-            "data of another shape anew"
+            f"transform takes data of the fitted shape, {old.shape}, got {new.shape}; call fit with "
+            "data of the new shape"
         )
     if isinstance(new.container, Labelled) and isinstance(old.container, Labelled):
         for k, n in enumerate(old.shape):
@@ -398,5 +409,5 @@ def _refuse_other_layout(new: Observations, old: Observations) -> None:
             if was != now:
                 raise InputError(
                     f"transform takes data with the labels that were fitted, got others for "
-                    f"{was[0]}; reindex the data like those, or fit anew"
+                    f"{was[0]}; reindex the data like those that were fitted, or call fit again"
                 )

@@ -1,4 +1,4 @@
-"""Accessor for xarray: importing this module gives every DataArray an attribute ``tensormend``."""
+"""Accessor for xarray: importing this module adds ``tensormend`` to every DataArray."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ __all__ = ["TensormendAccessor"]
 
 @register_accessor("tensormend")
 class TensormendAccessor:
-    """Accessor ``array.tensormend`` of a DataArray whose missing entries are NaN.
+    """Accessor ``array.tensormend`` of a DataArray with NaN at missing entries.
+
+    It is registered when ``tensormend.integrations.xarray`` is imported.
 
     Parameters
     ----------
     array : DataArray
-        The array that the accessor belongs to.
+        The array with missing entries.
+
+    See Also
+    --------
+    tensormend.complete : The function that the accessor calls.
 
     Examples
     --------
@@ -49,7 +55,14 @@ class TensormendAccessor:
         Returns
         -------
         Completion
-            Result whose ``data`` is the completed DataArray.
+            Result, whose ``data`` is the completed DataArray.
+
+        Examples
+        --------
+        >>> import xarray as xr
+        >>> array = xr.DataArray([[1.0, 2.0], [3.0, float("nan")]], dims=("city", "year"))
+        >>> array.tensormend.complete(rank=1).rank
+        (1, 1)
         """
         return complete(self._array, rank, **options)
 

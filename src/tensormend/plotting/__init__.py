@@ -1,4 +1,4 @@
-"""Pictures, with Matplotlib from the ``plot`` extra; no other package names it."""
+"""Figures, drawn with Matplotlib (the ``plot`` extra); no other package imports it."""
 
 from tensormend.plotting.benchmark import save_curves, save_growth, save_ratios
 from tensormend.plotting.completion import save_completion

@@ -1,4 +1,4 @@
-"""Pictures of benchmarks: error against seconds, how cost grows, and ratios to other methods."""
+"""Figures of benchmarks: error against time, growth of the cost, and ratios of errors."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def save_curves(
     title: str,
     accuracy: float,
 ) -> None:
-    """Write a PNG of the true error against seconds.
+    """Write a PNG of the true error against time, one curve per method.
 
     Parameters
     ----------
     path : str or path-like
         The file to write.
-    curves : sequence of (str, str, array)
-        Label, family (``"ours"`` solid, ``"dense"`` dashed, ``"peer"`` dotted), and two columns of
-        seconds and errors.
+    curves : sequence of tuple of (str, str, ndarray of shape (n, 2))
+        Label; family, which sets the line style (``"ours"`` solid, ``"dense"`` dashed, ``"peer"``
+        dotted); seconds and errors in columns.
     title : str
-        Title of the picture.
+        Title of the figure.
     accuracy : float
-        The error to reach, drawn as a line.
+        Target error, drawn as a horizontal line.
     """
     figure = new_figure((9.0, 5.2))
     axis = figure.add_subplot()
@@ -64,15 +64,15 @@ def save_growth(
     path: str | os.PathLike[str],
     series: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float], float | None]]],
 ) -> None:
-    """Write a PNG with a panel per series: seconds against what grows, both logarithmic.
+    """Write a PNG of run times against a growing quantity, one panel per quantity.
 
     Parameters
     ----------
     path : str or path-like
         The file to write.
-    series : mapping
-        By series and label of a line: positions on the axis, seconds, and the exponent for the
-        legend where it could be fitted.
+    series : mapping of str to mapping
+        For each panel, by the name of the quantity, its lines by label: values of the quantity,
+        seconds, and the fitted exponent for the legend or ``None``. Both axes are logarithmic.
     """
     n_columns = min(3, len(series))
     n_rows = -(-len(series) // n_columns)
@@ -101,21 +101,21 @@ def save_ratios(
     series: Mapping[str, Mapping[str, float]],
     rows: Sequence[str],
 ) -> bool:
-    """Write a PNG of the error of tensormend over that of each peer, a row of dots a data set.
+    """Write a PNG of the errors of tensormend relative to other packages, one row per data set.
 
     Parameters
     ----------
     path : str or path-like
         The file to write.
-    series : mapping
-        Ratios by peer and row.
+    series : mapping of str to mapping of str to float
+        Ratios of errors, by the name of the other package and by row.
     rows : sequence of str
-        The rows, from the top.
+        Names of the data sets, from the top row.
 
     Returns
     -------
     bool
-        Whether there was anything to draw.
+        Whether the file was written; false if there are no rows.
     """
     if not rows:
         return False
@@ -156,6 +156,7 @@ def _shorten(number: float) -> str:
 
 
 def _finish_axis(axis: Any, title: str) -> None:
+    """Set the title, hide the upper and right spines, and show a grid."""
     axis.set_title(title, fontsize=11)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(color="0.92", lw=0.7)

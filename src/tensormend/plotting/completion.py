@@ -1,4 +1,4 @@
-"""A completed image cube before and after."""
+"""Figure of an image cube before and after completion."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tensormend.plotting.style import new_figure, save_png
 
 __all__ = ["save_completion"]
 
-HIDDEN = "#274060"  # a colour that no grey value can be taken for
+HIDDEN = "#274060"  # of missing pixels; differs from all grey values
 RECOVERED = "#c8553d"
-GAP = 3  # bands further apart than this are not joined
+GAP = 3  # largest difference of band numbers over which the spectrum is drawn as a line
 
 
 def save_completion(
@@ -28,10 +28,10 @@ def save_completion(
     pixel: tuple[int, int],
     bands: Array | None = None,
 ) -> None:
-    """Write a PNG that shows a completed image cube before and after.
+    """Write a PNG of an image cube before and after completion.
 
-    Above, one band: the original, its observed entries, the recovered image, the absolute error.
-    Below, the spectrum of one pixel. The file is written atomically.
+    The upper row shows one band: original, observed entries, recovered image and absolute error.
+    Below is the spectrum of one pixel. The file is written atomically.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ def save_completion(
     original : ndarray of shape (rows, columns, bands)
         The true cube.
     observed : ndarray of bool, of the same shape
-        True at the entries that were given to the solver.
+        True at observed entries.
     recovered : ndarray of the same shape
         The completed cube.
     band : int
         Index of the band to show.
     pixel : tuple of (int, int)
         Row and column of the pixel whose spectrum is shown.
-    bands : ndarray of shape (bands,), optional
-        Number of each band for the axis. By default they are numbered from 0.
+    bands : ndarray of shape (bands,), default=None
+        Number of each band, for the axis; by default 0, 1, 2, ...
 
     Raises
     ------
@@ -60,7 +60,8 @@ def save_completion(
     if original.ndim != 3 or not original.shape == observed.shape == recovered.shape:
         raise InputError(
             "original, observed and recovered must be three arrays of one shape, rows x columns x "
-            f"bands, got {original.shape}, {observed.shape} and {recovered.shape}"
+            f"bands, got {original.shape}, {observed.shape} and {recovered.shape}; select or stack "
+            "them alike"
         )
     numbers = np.arange(original.shape[2]) if bands is None else bands
     figure = new_figure((11.0, 6.0))
@@ -94,7 +95,7 @@ def _draw_band(
     for axis, image, title in zip(
         axes, (before, np.ma.masked_where(~given, before), after, error), titles, strict=True
     ):
-        # the error on a scale of its own, from zero: on the shared one it would be black
+        # the error has its own scale, since it is small compared with the values
         limits = (0, np.percentile(error, 99)) if image is error else (low, high)
         colours = "magma" if image is error else "gray"
         drawn = axis.imshow(image, cmap=colours, vmin=limits[0], vmax=limits[1])
@@ -117,13 +118,13 @@ def _draw_spectrum(
     numbers: Array,
 ) -> None:
     given = observed[pixel]
-    gaps = np.flatnonzero(np.diff(numbers) > GAP) + 1  # no line over bands that are not there
+    gaps = np.flatnonzero(np.diff(numbers) > GAP) + 1  # no line across omitted bands
     positions = np.insert(numbers.astype(float), gaps, np.nan)
     before, after = (np.insert(cube[pixel], gaps, np.nan) for cube in (original, recovered))
     axis.plot(positions, before, color="0.65", lw=3.5, label="original")
     axis.plot(numbers[given], original[pixel][given], "o", color=HIDDEN, ms=6, label="observed")
     axis.plot(positions, after, color=RECOVERED, lw=1.4, label="recovered")
-    left_out = "; gaps are bands that the data set leaves out" if len(gaps) else ""
+    left_out = "; gaps are bands that the data set omits" if len(gaps) else ""
     axis.set_title(
         f"Spectrum of the circled pixel, {given.sum()} of {given.size} bands observed{left_out}"
     )

@@ -1,4 +1,4 @@
-"""The style of all figures: colours and markers that can be told apart, also in black and white."""
+"""Style of all figures: colours and markers that are distinct also in black and white."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "use_style",
 ]
 
-# the colours of Okabe and Ito, which colour-blind readers can distinguish
+# colours of Okabe and Ito, which colour-blind readers can distinguish
 PALETTE: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINES: Final = (
     {"color": PALETTE[0], "marker": "o"},
@@ -62,25 +62,25 @@ SETTINGS: Any = {
     "lines.linewidth": 1.4,
     "lines.markersize": 5,
     "legend.frameon": False,
-    "svg.hashsalt": "tensormend",  # the same records give the same file
+    "svg.hashsalt": "tensormend",  # for reproducible files
     "svg.fonttype": "path",
 }
 
 
 def require_matplotlib() -> None:
-    """Raise `MissingDependencyError` unless pictures can be made."""
+    """Raise `MissingDependencyError` if Matplotlib is not installed."""
     new_figure((1.0, 1.0))
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Return an empty figure that needs no display and leaves no global state behind."""
+    """Return an empty figure of a size in inches, without a display or global state of pyplot."""
     figure = require("matplotlib.figure", "plot", "a figure")
     return figure.Figure(figsize=size, layout="constrained")
 
 
 @contextmanager
 def use_style() -> Iterator[None]:
-    """Draw and save figures in the style of the package inside the block."""
+    """Use the style of the package for figures that are drawn and saved inside the block."""
     require_matplotlib()
     from matplotlib import rc_context
 
@@ -95,7 +95,7 @@ def save_png(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
-    """Write a figure as PNG and SVG under a path without suffix, atomically."""
+    """Write a figure as PNG and SVG, atomically; return the files. ``path`` has no suffix."""
     written = []
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         target = Path(f"{os.fspath(path)}.{kind}")
@@ -106,13 +106,13 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> list[Path]:
 
 
 def set_caption(figure: Any, title: str, caption: str) -> None:
-    """Put a title above a figure and what was run below it."""
+    """Put a title above a figure and a caption below it."""
     figure.suptitle(title, fontsize=12, fontweight="bold")
     figure.supxlabel(caption, fontsize=8.5, color="0.25")
 
 
 def set_legend(figure: Any, panel: Any, title: str) -> None:
-    """Put the legend of one panel, which holds for all, above a figure under its title."""
+    """Put a title above a figure, and below it the legend of a panel, which applies to all."""
     handles, labels = panel.get_legend_handles_labels()
     legend = figure.legend(
         handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, title=title
@@ -121,20 +121,20 @@ def set_legend(figure: Any, panel: Any, title: str) -> None:
 
 
 def mark(length: int, line: int = 0, n_marks: int = 6) -> Array:
-    """Choose the points of a curve that carry a marker, other ones for each line."""
+    """Return the indices of the points of a curve with a marker, shifted from line to line."""
     gap = max(1, length // n_marks)
     return np.arange((line * gap // 3) % gap, length, gap)
 
 
 def tidy(axis: Any, *, title: str = "", x: str = "", y: str = "", letter: str = "") -> None:
-    """Name an axis pair: what is on it, and the letter of the panel."""
+    """Set the title, the letter and the axis labels of a panel."""
     axis.set_title(f"({letter}) {title}" if letter else title, loc="left")
     axis.set_xlabel(x)
     axis.set_ylabel(y)
 
 
 def plain_log(panel: Any) -> None:
-    """Make the vertical axis logarithmic with plain numbers, also where it spans no decade."""
+    """Make the vertical axis logarithmic, with plain numbers as labels of ticks at 1, 2 and 5."""
 
     def name(value: float, _: object) -> str:
         return f"{value:g}" if f"{value:e}"[0] in "125" else ""
@@ -145,7 +145,7 @@ def plain_log(panel: Any) -> None:
 
 
 def format_power(value: float) -> str:
-    """Write a tolerance in short form.
+    """Format a power of ten without a leading zero in the exponent.
 
     Examples
     --------
