@@ -157,7 +157,7 @@ def test_other_data_are_filled_from_the_fitted_model() -> None:
 
 def test_data_of_another_layout_are_refused() -> None:
     estimator = TuckerImputer(2, max_iter=1).fit(HOLED)
-    message = r"of the shape that was fitted, \(6, 7, 8\), got \(6, 7, 7\); call fit with data"
+    message = r"of the fitted shape, \(6, 7, 8\), got \(6, 7, 7\); call fit with data"
     with pytest.raises(InputError, match=message):
         estimator.transform(HOLED[:, :, 1:])
     data = make_dataarray()

@@ -400,8 +400,8 @@ def _refuse_other_layout(new: Observations, old: Observations) -> None:
     """Refuse data whose shape or labels differ from those that were fitted."""
     if new.shape != old.shape:
         raise InputError(
-            f"transform takes data of the fitted shape, {old.shape}, got {new.shape}; call fit with "
-            "data of the new shape"
+            f"transform takes data of the fitted shape, {old.shape}, got {new.shape}; call fit "
+            "with data of the new shape"
         )
     if isinstance(new.container, Labelled) and isinstance(old.container, Labelled):
         for k, n in enumerate(old.shape):
