@@ -151,7 +151,7 @@ STATIONS = {
     "recovery.problem": (("Problem",), 1, 2),
     "recovery.loop": (("solve",), 2, 2),
     "recovery.solvers": (("Shrink", "RGN", "RCG"), 3, 2),
-    "core.kernels": (("tucker_pullback", "mode_pass"), 3, 3),
+    "core.kernels": (("tucker_gradient", "mode_pass"), 3, 3),
     "recovery.result": (("Result", "History"), 2, 3),
     "completion.result": (("Completion",), 1, 3),
     "completion.trust": (("judge", "Trust"), 0, 3),

@@ -159,19 +159,19 @@ nb::object parse_entries_of(nb::object text, nb::sequence sizes, int64_t threads
         n_rows =
             cut_lines(reinterpret_cast<const char*>(bytes.data()), bytes.shape(0), threads, pieces);
     }
-    const Output<uint32_t> places("empty", nb::make_tuple(n_rows, bounds.size()));
+    const Output<uint32_t> indices("empty", nb::make_tuple(n_rows, bounds.size()));
     const auto values = Output<double>::empty(n_rows);
     Fault fault;
     int64_t n_entries = 0;
     {
         const nb::gil_scoped_release release;
-        n_entries = parse_pieces(pieces, bounds, places.data, values.data, threads, fault);
+        n_entries = parse_pieces(pieces, bounds, indices.data, values.data, threads, fault);
     }
     nb::object found = nb::none();
     if (fault.wrong != no_fault)
         found = nb::make_tuple(fault.line, int64_t(fault.wrong), fault.column);
     const nb::slice entries(nb::int_(0), nb::int_(n_entries), nb::int_(1));
-    return nb::make_tuple(places.array[entries], values.array[entries], found);
+    return nb::make_tuple(indices.array[entries], values.array[entries], found);
 }
 
 template <class Number>

@@ -101,8 +101,8 @@ nb::object mode_values_of(nb::object tree, nb::object columns, nb::object left, 
     });
 }
 
-nb::object mode_energy_of(nb::object tree, nb::object columns, nb::object left, nb::sequence rights,
-                          int64_t threads) {
+nb::object mode_squared_norm_of(nb::object tree, nb::object columns, nb::object left,
+                                nb::sequence rights, int64_t threads) {
     return dispatch_values(left, "left", [&](auto type) -> nb::object {
         using T = decltype(type);
         const ProductArguments<T> in(left, rights);
@@ -131,13 +131,13 @@ nb::object mode_pass_of(nb::object tree, nb::object columns, nb::object y, nb::o
                "rows must have as many rows as right, " + std::to_string(in.right.shape(0)) +
                    ", got " + std::to_string(vectors.shape(0)));
         expect_threads(threads);
-        const int64_t n_lead = in.left.shape(0);
+        const int64_t n_leaf_rows = in.left.shape(0);
         const auto across = Output<T>::zeros(in.right.shape(0), in.rank());
-        const auto along = Output<T>::zeros(n_lead, in.rank());
+        const auto along = Output<T>::zeros(n_leaf_rows, in.rank());
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = mode_pass(at.list, values.values, in.left.data(), n_lead, in.right.data(),
+            square = mode_pass(at.list, values.values, in.left.data(), n_leaf_rows, in.right.data(),
                                vectors.data(), in.right.shape(0), in.rank(), across.data,
                                along.data, threads);
         }
@@ -180,17 +180,18 @@ nb::object gram_pass_of(nb::object tree, nb::object y, nb::object q, int64_t thr
     });
 }
 
-nb::object leaf_energies_of(nb::object tree, nb::object y, int64_t n_lead, int64_t threads) {
+nb::object leaf_squared_norms_of(nb::object tree, nb::object y, int64_t n_leaf_rows,
+                                 int64_t threads) {
     return dispatch_values(y, "y", [&](auto type) -> nb::object {
         using T = decltype(type);
         using Real = decltype(squared_size(T{}));
         const FibreArguments at(tree);
         const ValueArray<T> values(y, at.leaves.size());
         expect_threads(threads);
-        const Output<Real> out("zeros", nb::int_(n_lead));
+        const Output<Real> out("zeros", nb::int_(n_leaf_rows));
         {
             const nb::gil_scoped_release release;
-            leaf_energies(at.list, values.values, n_lead, out.data, threads);
+            leaf_squared_norms(at.list, values.values, n_leaf_rows, out.data, threads);
         }
         return out.array;
     });
@@ -202,7 +203,7 @@ void bind_modes(nb::module_& m) {
     m.def("mode_values", mode_values_of, "tree"_a, "columns"_a, "left"_a, "rights"_a,
           "threads"_a = 1,
           "Entries of the matrix left @ hstack(rights).T; fibre f is its column columns[f].");
-    m.def("mode_energy", mode_energy_of, "tree"_a, "columns"_a, "left"_a, "rights"_a,
+    m.def("mode_squared_norm", mode_squared_norm_of, "tree"_a, "columns"_a, "left"_a, "rights"_a,
           "threads"_a = 1, "Squared norm of these entries, which are not kept.");
     m.def("mode_pass", mode_pass_of, "tree"_a, "columns"_a, "y"_a, "left"_a, "right"_a, "rows"_a,
           "threads"_a = 1, "Squared residual norm and both single-mode products of the residual.");
@@ -210,8 +211,8 @@ void bind_modes(nb::module_& m) {
           "threads"_a = 1, "Product G^T conj(q) of the matrix of the entries y.");
     m.def("gram_pass", gram_pass_of, "tree"_a, "y"_a, "q"_a, "threads"_a = 1,
           "Product G G^H q of the n x N matrix with the entries y, fibre by fibre.");
-    m.def("leaf_energies", leaf_energies_of, "tree"_a, "y"_a, "n_lead"_a, "threads"_a = 1,
-          "Sum of |y|^2 over the entries with each lead-mode coordinate.");
+    m.def("leaf_squared_norms", leaf_squared_norms_of, "tree"_a, "y"_a, "n_leaf_rows"_a,
+          "threads"_a = 1, "Sum of |y|^2 over the entries with each leaf-mode coordinate.");
 }
 
 }  // namespace tensormend

@@ -79,8 +79,8 @@ nb::object tucker_values_of(nb::object tree, nb::object core, nb::sequence facto
     });
 }
 
-nb::object tucker_energy_of(nb::object tree, nb::object core, nb::sequence factors,
-                            int64_t threads) {
+nb::object tucker_squared_norm_of(nb::object tree, nb::object core, nb::sequence factors,
+                                  int64_t threads) {
     return dispatch_values(core, "core", [&](auto type) -> nb::object {
         using T = decltype(type);
         const TuckerArguments<T> x(core, factors);
@@ -113,8 +113,8 @@ struct GradientArrays {
     }
 };
 
-nb::object tucker_pullback_of(nb::object tree, nb::object y, nb::object core, nb::sequence factors,
-                              bool want_residual, bool subtract, int64_t threads) {
+nb::object tucker_gradient_of(nb::object tree, nb::object y, nb::object core, nb::sequence factors,
+                              bool return_residual, bool subtract, int64_t threads) {
     return dispatch_values(core, "core", [&](auto type) -> nb::object {
         using T = decltype(type);
         const TuckerArguments<T> x(core, factors);
@@ -126,7 +126,7 @@ nb::object tucker_pullback_of(nb::object tree, nb::object y, nb::object core, nb
         Job<T> job{task, at.tree, x.tensor};
         job.y = values.values;
         nb::object residual = nb::none();
-        if (want_residual) {
+        if (return_residual) {
             const auto out = Output<T>::empty(at.leaves.size());
             residual = out.array;
             job.out = out.data;
@@ -134,7 +134,7 @@ nb::object tucker_pullback_of(nb::object tree, nb::object y, nb::object core, nb
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = tucker_pullback(job, gradient.sums, threads);
+            square = tucker_gradient(job, gradient.sums, threads);
         }
         return nb::make_tuple(square, gradient.core.array, gradient.factors, residual);
     });
@@ -160,8 +160,9 @@ struct TangentArguments {
     }
 };
 
-nb::object tangent_energy_of(nb::object tree, nb::object core, nb::sequence factors,
-                             nb::object step_core, nb::sequence step_factors, int64_t threads) {
+nb::object tangent_squared_norm_of(nb::object tree, nb::object core, nb::sequence factors,
+                                   nb::object step_core, nb::sequence step_factors,
+                                   int64_t threads) {
     return dispatch_values(core, "core", [&](auto type) -> nb::object {
         using T = decltype(type);
         const TangentArguments<T> in(core, factors, step_core, step_factors);
@@ -177,8 +178,8 @@ nb::object tangent_energy_of(nb::object tree, nb::object core, nb::sequence fact
     });
 }
 
-nb::object tucker_normal_of(nb::object tree, nb::object core, nb::sequence factors,
-                            nb::object step_core, nb::sequence step_factors, int64_t threads) {
+nb::object gauss_newton_of(nb::object tree, nb::object core, nb::sequence factors,
+                           nb::object step_core, nb::sequence step_factors, int64_t threads) {
     return dispatch_values(core, "core", [&](auto type) -> nb::object {
         using T = decltype(type);
         const TangentArguments<T> in(core, factors, step_core, step_factors);
@@ -188,7 +189,7 @@ nb::object tucker_normal_of(nb::object tree, nb::object core, nb::sequence facto
         double square = 0;
         {
             const nb::gil_scoped_release release;
-            square = tucker_pullback<T>({Task::normal, at.tree, in.x.tensor, in.step.tensor},
+            square = tucker_gradient<T>({Task::normal, at.tree, in.x.tensor, in.step.tensor},
                                         gradient.sums, threads);
         }
         return nb::make_tuple(square, gradient.core.array, gradient.factors);
@@ -200,17 +201,17 @@ nb::object tucker_normal_of(nb::object tree, nb::object core, nb::sequence facto
 void bind_tucker(nb::module_& m) {
     m.def("tucker_values", tucker_values_of, "tree"_a, "core"_a, "factors"_a, "threads"_a = 1,
           "Values of a Tucker tensor at the entries of the tree.");
-    m.def("tucker_energy", tucker_energy_of, "tree"_a, "core"_a, "factors"_a, "threads"_a = 1,
-          "Squared norm of these values, which are not kept.");
-    m.def("tucker_pullback", tucker_pullback_of, "tree"_a, "y"_a, "core"_a, "factors"_a,
-          "want_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
-          "Squared residual norm, and the pull-back of the residual through core and factors.");
-    m.def("tangent_energy", tangent_energy_of, "tree"_a, "core"_a, "factors"_a, "step_core"_a,
-          "step_factors"_a, "threads"_a = 1,
+    m.def("tucker_squared_norm", tucker_squared_norm_of, "tree"_a, "core"_a, "factors"_a,
+          "threads"_a = 1, "Squared norm of these values, which are not kept.");
+    m.def("tucker_gradient", tucker_gradient_of, "tree"_a, "y"_a, "core"_a, "factors"_a,
+          "return_residual"_a = false, "subtract"_a = true, "threads"_a = 1,
+          "Squared residual norm, and its negative gradient with respect to core and factors.");
+    m.def("tangent_squared_norm", tangent_squared_norm_of, "tree"_a, "core"_a, "factors"_a,
+          "step_core"_a, "step_factors"_a, "threads"_a = 1,
           "Squared norm of the values of a tangent vector to a Tucker tensor.");
-    m.def("tucker_normal", tucker_normal_of, "tree"_a, "core"_a, "factors"_a, "step_core"_a,
+    m.def("gauss_newton", gauss_newton_of, "tree"_a, "core"_a, "factors"_a, "step_core"_a,
           "step_factors"_a, "threads"_a = 1,
-          "Squared norm and pull-back of the values of a tangent vector, as the reference says.");
+          "Squared norm of the values of a tangent vector, and the gradient for them.");
 }
 
 }  // namespace tensormend

@@ -1,7 +1,7 @@
 // What the bindings share: arguments that are checked and kept alive, outputs that NumPy allocates.
 //
 // Names, arguments and returns of the kernels are those of tensormend/core/kernels/reference.py.
-// Lengths, shapes, dtypes and the coordinates of the nodes are checked here. The lead-mode
+// Lengths, shapes, dtypes and the coordinates of the nodes are checked here. The leaf-mode
 // coordinates are not: reading all of them once more would slow a pass down noticeably, and
 // Fibres.build has checked them. Nor is it checked that the children of a node differ.
 #pragma once
@@ -202,7 +202,7 @@ private:
     View view_;
 };
 
-// Lead-mode coordinates in 32 or 16 bits.
+// Leaf-mode coordinates in 32 or 16 bits.
 class LeafArray {
 public:
     explicit LeafArray(nb::handle object) : view_(as_view(object, "leaves")) {

@@ -124,12 +124,13 @@ INLINE Two load_two(const double* matrix, int64_t& one, int64_t& other) {
     return found;
 }
 
-// `pull` for all pairs of entries: sets `sum`, adds to `norm`, returns how many entries are done.
+// `fibre_gradient` for all pairs of entries: sets `sum`, adds to `norm`, returns how many entries
+// are done.
 template <int R, bool Keep>
-INLINE int64_t pull_pairs(int64_t count, const uint32_t* RESTRICT leaves, const double* RESTRICT y,
-                          const double* RESTRICT left, const double* b, const double* v,
-                          double* RESTRICT along, double* RESTRICT residual, Row<double, R>& sum,
-                          double& norm) {
+INLINE int64_t gradient_pairs(int64_t count, const uint32_t* RESTRICT leaves,
+                              const double* RESTRICT y, const double* RESTRICT left,
+                              const double* b, const double* v, double* RESTRICT along,
+                              double* RESTRICT residual, Row<double, R>& sum, double& norm) {
     constexpr int W = R - 1;
     Row<double, W, thin_lanes(R, 4)> minus;
     Row<double, W> out, one_sum, other_sum;
@@ -171,11 +172,11 @@ INLINE int64_t pull_pairs(int64_t count, const uint32_t* RESTRICT leaves, const 
 }
 #endif
 
-// `pull` for a rank known to the compiler, with or without the residual itself.
+// `fibre_gradient` for a rank known to the compiler, with or without the residual itself.
 template <class T, int R, bool Keep>
-INLINE double pull_rows(int64_t count, const uint32_t* RESTRICT leaves, const T* RESTRICT y,
-                        const T* RESTRICT left, const T* b, const T* v, T* RESTRICT acc,
-                        T* RESTRICT along, T* RESTRICT residual) {
+INLINE double gradient_rows(int64_t count, const uint32_t* RESTRICT leaves, const T* RESTRICT y,
+                            const T* RESTRICT left, const T* b, const T* v, T* RESTRICT acc,
+                            T* RESTRICT along, T* RESTRICT residual) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     constexpr int W = C * R;
@@ -190,7 +191,7 @@ INLINE double pull_rows(int64_t count, const uint32_t* RESTRICT leaves, const T*
 #if defined(__GNUC__) && defined(__AVX2__)
     if constexpr (has_pairs<T, R>) {
         if (count >= long_fibre)
-            e = pull_pairs<R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
+            e = gradient_pairs<R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
     }
 #endif
     const auto visit = [&](int64_t e) INLINE_LAMBDA {
@@ -219,13 +220,13 @@ INLINE double pull_rows(int64_t count, const uint32_t* RESTRICT leaves, const T*
 
 // b and v may be the same row: both are only read.
 template <class T, int R>
-NOINLINE double pull(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
-                     const T* RESTRICT y, const T* RESTRICT left, const T* b, const T* v,
-                     T* RESTRICT acc, T* RESTRICT along, T* RESTRICT residual) {
+NOINLINE double fibre_gradient(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
+                               const T* RESTRICT y, const T* RESTRICT left, const T* b, const T* v,
+                               T* RESTRICT acc, T* RESTRICT along, T* RESTRICT residual) {
     if constexpr (R > 0) {
         if (residual)
-            return pull_rows<T, R, true>(count, leaves, y, left, b, v, acc, along, residual);
-        return pull_rows<T, R, false>(count, leaves, y, left, b, v, acc, along, residual);
+            return gradient_rows<T, R, true>(count, leaves, y, left, b, v, acc, along, residual);
+        return gradient_rows<T, R, false>(count, leaves, y, left, b, v, acc, along, residual);
     } else {
         double norm = 0;
         for (int64_t k = 0; k < rank; ++k) acc[k] = T{};
@@ -241,11 +242,12 @@ NOINLINE double pull(int64_t count, int64_t rank, const uint32_t* RESTRICT leave
     }
 }
 
-// Like pull with the values themselves for a residual, taken from rows of twice the length.
+// Like fibre_gradient with the values themselves for a residual, taken from rows of twice the
+// length.
 template <class T, int R>
-NOINLINE double pull_wide(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
-                          const T* RESTRICT left, const T* RESTRICT wide, const T* RESTRICT b,
-                          T* RESTRICT acc, T* RESTRICT along) {
+NOINLINE double fibre_gradient_wide(int64_t count, int64_t rank, const uint32_t* RESTRICT leaves,
+                                    const T* RESTRICT left, const T* RESTRICT wide,
+                                    const T* RESTRICT b, T* RESTRICT acc, T* RESTRICT along) {
     using Real = typename Parts<T>::Real;
     constexpr int C = Parts<T>::channels;
     double norm = 0;

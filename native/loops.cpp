@@ -10,8 +10,8 @@ namespace {
 
 template <class T, int R>
 Loops<T> table() {
-    return {evaluate<T, R>, pull<T, R>,     gather<T, R>,  scatter<T, R>,
-            values<T, R>,   pullback<T, R>, tangent<T, R>, normal<T, R>};
+    return {evaluate<T, R>, fibre_gradient<T, R>, gather<T, R>,  scatter<T, R>,
+            values<T, R>,   gradient<T, R>,       tangent<T, R>, normal<T, R>};
 }
 
 template <class T, int... R>

@@ -25,12 +25,12 @@ struct Run {
 };
 
 // A Tucker tensor below the node of a run: the block of its core (n_rows x rank) that is left,
-// the factor whose rows (n_rows long) belong to the fibres, and the lead factor (rank columns).
+// the factor whose rows (n_rows long) belong to the fibres, and the leaf factor (rank columns).
 template <class T>
 struct Branch {
     const T* block;
     const T* factor;
-    const T* lead;
+    const T* leaf;
     int64_t n_rows, rank;
 };
 
@@ -39,7 +39,7 @@ template <class T>
 struct Gradient {
     T* block;
     T* factor;
-    T* lead;
+    T* leaf;
 };
 
 // So many fibres, or nodes above them, are handled together where values are real.
@@ -55,8 +55,8 @@ struct Loops {
     // With the residual g = y - left[leaves] . b: acc = sum g conj(left[leaves]) and
     // along[leaves] += g conj(v), no two leaves being the same. Returns the squared norm of g, and
     // g itself unless `residual` is null.
-    double (*pull)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
-                   const T* b, const T* v, T* acc, T* along, T* residual);
+    double (*fibre_gradient)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y,
+                             const T* left, const T* b, const T* v, T* acc, T* along, T* residual);
 
     // acc = sum y conj(left[leaves])
     void (*gather)(int64_t count, int64_t rank, const uint32_t* leaves, const T* y, const T* left,
@@ -69,17 +69,17 @@ struct Loops {
     // Values of a branch at the entries of a run. `spare` holds group_size rows.
     double (*values)(const Run& run, const Branch<T>& x, T* out, T* spare);
 
-    // Residual of a branch, or y itself without `subtract`, and its pull-back through the branch.
-    // `spare` holds twice group_size rows.
-    double (*pullback)(const Run& run, const Branch<T>& x, const T* y, bool subtract,
+    // Residual of a branch, or y itself without `subtract`, and its gradient with respect to the
+    // branch. `spare` holds twice group_size rows.
+    double (*gradient)(const Run& run, const Branch<T>& x, const T* y, bool subtract,
                        const Gradient<T>& sums, T* residual, T* spare);
 
     // Squared norm of the values of a tangent vector to a branch, the derivative of the branch as
-    // its three parts move by those of `step`. The lead rows of `step` are twice as long: those of
+    // its three parts move by those of `step`. The leaf rows of `step` are twice as long: those of
     // x and what they move by. `spare` holds three times group_size rows.
     double (*tangent)(const Run& run, const Branch<T>& x, const Branch<T>& step, T* spare);
 
-    // The same, and the values pulled back through the branch. `spare` holds four times group_size
+    // The same, and the gradient for these values. `spare` holds four times group_size
     // rows.
     double (*normal)(const Run& run, const Branch<T>& x, const Branch<T>& step,
                      const Gradient<T>& sums, T* spare);

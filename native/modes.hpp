@@ -112,21 +112,21 @@ private:
 };
 
 // Values of left @ right.T at the entries, written to `out` or, where that is null, their squared
-// norm. `left` has n_lead rows.
+// norm. `left` has n_leaf_rows rows.
 template <class T>
-double mode_values(const FibreList& list, const T* left, int64_t n_lead, const RowsBeside<T>& right,
-                   T* out, int64_t threads) {
-    const PaddedRows<T> lead(left, n_lead, right.width(), list.n_entries());
+double mode_values(const FibreList& list, const T* left, int64_t n_leaf_rows,
+                   const RowsBeside<T>& right, T* out, int64_t threads) {
+    const PaddedRows<T> leaf(left, n_leaf_rows, right.width(), list.n_entries());
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
         EntryReader<T> entries(list.leaves, {}, list.n_entries());
-        const Buffer<T> spare(lead.length);
+        const Buffer<T> spare(leaf.length);
         double square = 0;
         const auto evaluate = [&](int64_t f, int64_t first, int64_t count, const uint32_t* leaves,
                                   const T*) {
-            const T* const row = right.row(list.columns[f], lead.length, spare.data());
-            square += lead.loops.evaluate(count, lead.length, leaves, lead.data(), row,
+            const T* const row = right.row(list.columns[f], leaf.length, spare.data());
+            square += leaf.loops.evaluate(count, leaf.length, leaves, leaf.data(), row,
                                           out ? out + first : nullptr);
         };
         for_pieces(list, chunks[size_t(c)], entries, evaluate);
@@ -153,28 +153,28 @@ void sum_along(const std::vector<Chunk>& chunks, T* along, int64_t size, int64_t
     add_parts(along, size, parts, threads);
 }
 
-// `right` and `rows` are n_columns x rank, `across` too and `along` n_lead x rank, both zeroed.
-// Returns the squared norm of the residual.
+// `right` and `rows` are n_columns x rank, `across` too and `along` n_leaf_rows x rank, both
+// zeroed. Returns the squared norm of the residual.
 template <class T>
-double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64_t n_lead,
+double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64_t n_leaf_rows,
                  const T* right, const T* rows, int64_t n_columns, int64_t rank, T* across,
                  T* along, int64_t threads) {
-    PaddedRows<T> lead(left, n_lead, rank, list.n_entries());
-    T* const place = lead.place(along);
-    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead * rank, sizeof(T));
+    PaddedRows<T> leaf(left, n_leaf_rows, rank, list.n_entries());
+    T* const padded = leaf.padded_sums(along);
+    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows * rank, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
     std::vector<double> squares(chunks.size());
-    sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
+    sum_along(chunks, padded, leaf.size(), threads, [&](int64_t c, T* own) {
         EntryReader<T> entries(list.leaves, y, list.n_entries());
-        const Buffer<T> piece(lead.length), right_spare(lead.length), out_spare(lead.length);
-        const Loops<T> loops = lead.loops;
-        const T* const lead_rows = lead.data();
-        const int64_t length = lead.length, end = n_columns * rank - length;
+        const Buffer<T> piece(leaf.length), right_spare(leaf.length), out_spare(leaf.length);
+        const Loops<T> loops = leaf.loops;
+        const T* const leaf_rows = leaf.data();
+        const int64_t length = leaf.length, end = n_columns * rank - length;
         double square = 0;
-        const auto pull = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
-                              const T* values) {
+        const auto add_piece = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
+                                   const T* values) {
             const int64_t at = list.columns[f] * rank;
-            // Rows of the panels are read beyond their end, into the next one: there the lead rows
+            // Rows of the panels are read beyond their end, into the next one: there the leaf rows
             // are zero. Only the last rows, which have no next one, are copied.
             const T *b = right + at, *v = rows + at;
             if (at > end) {
@@ -182,14 +182,14 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
                 v = std::copy_n(v, rank, out_spare.data()) - rank;
             }
             const bool fits = length == rank && count == list.starts[f + 1] - list.starts[f];
-            square += loops.pull(count, length, leaves, values, lead_rows, b, v,
-                                 fits ? across + at : piece.data(), own, nullptr);
+            square += loops.fibre_gradient(count, length, leaves, values, leaf_rows, b, v,
+                                           fits ? across + at : piece.data(), own, nullptr);
             if (!fits) add_to(sums.row(c, f, across + at), piece.data(), rank);
         };
-        for_pieces(list, chunks[size_t(c)], entries, pull);
+        for_pieces(list, chunks[size_t(c)], entries, add_piece);
         squares[size_t(c)] = square;
     });
-    lead.take(place, along);
+    leaf.copy_sums(padded, along);
     sums.finish([&](int64_t f) { return across + list.columns[f] * rank; });
     double square = 0;
     for (const double part : squares) square += part;
@@ -198,19 +198,19 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
 
 // Row columns[f] of `out` (zeroed) = column f of G^T conj(q), G being the matrix of the entries.
 template <class T>
-void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64_t n_lead,
+void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64_t n_leaf_rows,
                     int64_t rank, T* out, int64_t threads) {
-    const PaddedRows<T> lead(q, n_lead, rank, list.n_entries());
+    const PaddedRows<T> leaf(q, n_leaf_rows, rank, list.n_entries());
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
         EntryReader<T> entries(list.leaves, y, list.n_entries());
-        const Buffer<T> piece(lead.length);
+        const Buffer<T> piece(leaf.length);
         const auto gather = [&](int64_t f, int64_t, int64_t count, const uint32_t* leaves,
                                 const T* values) {
             T* const row = out + list.columns[f] * rank;
-            const bool fits = lead.length == rank && count == list.starts[f + 1] - list.starts[f];
-            lead.loops.gather(count, lead.length, leaves, values, lead.data(),
+            const bool fits = leaf.length == rank && count == list.starts[f + 1] - list.starts[f];
+            leaf.loops.gather(count, leaf.length, leaves, values, leaf.data(),
                               fits ? row : piece.data());
             if (!fits) add_to(sums.row(c, f, row), piece.data(), rank);
         };
@@ -219,20 +219,20 @@ void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64
     sums.finish([&](int64_t f) { return out + list.columns[f] * rank; });
 }
 
-// out += G G^H q for the matrix G (n_lead x n_fibres) of the entries; `out` comes zeroed.
+// out += G G^H q for the matrix G (n_leaf_rows x n_fibres) of the entries; `out` comes zeroed.
 template <class T>
-void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_lead, int64_t rank,
-               T* out, int64_t threads) {
-    PaddedRows<T> lead(q, n_lead, rank, list.n_entries());
-    const int64_t length = lead.length;
-    T* const place = lead.place(out);
-    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead * rank, sizeof(T));
+void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_leaf_rows,
+               int64_t rank, T* out, int64_t threads) {
+    PaddedRows<T> leaf(q, n_leaf_rows, rank, list.n_entries());
+    const int64_t length = leaf.length;
+    T* const padded = leaf.padded_sums(out);
+    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows * rank, sizeof(T));
 
     const auto gather = [&](EntryReader<T>& entries, const Chunk& fibre, T* piece, T* row) {
         std::fill_n(row, length, T{});
         const auto add = [&](int64_t, int64_t, int64_t count, const uint32_t* leaves,
                              const T* values) {
-            lead.loops.gather(count, length, leaves, values, lead.data(), piece);
+            leaf.loops.gather(count, length, leaves, values, leaf.data(), piece);
             add_to(row, piece, length);
         };
         for_pieces(list, fibre, entries, add);
@@ -254,7 +254,7 @@ void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_
                products.data() + i * length);
     });
 
-    sum_along(chunks, place, lead.size(), threads, [&](int64_t c, T* own) {
+    sum_along(chunks, padded, leaf.size(), threads, [&](int64_t c, T* own) {
         const Chunk& chunk = chunks[size_t(c)];
         EntryReader<T> entries(list.leaves, y, list.n_entries());
         const Buffer<T> row(length), piece(length);
@@ -269,20 +269,20 @@ void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_
             } else if (entries.piece_end(fibre.first, fibre.last) == fibre.last) {
                 const uint32_t* const leaves = entries.leaves(fibre.first, fibre.last);
                 const T* const values = entries.values(fibre.first, fibre.last);
-                lead.loops.gather(count, length, leaves, values, lead.data(), row.data());
-                lead.loops.scatter(count, length, leaves, values, known, own);
+                leaf.loops.gather(count, length, leaves, values, leaf.data(), row.data());
+                leaf.loops.scatter(count, length, leaves, values, known, own);
                 continue;
             } else {
                 gather(entries, fibre, piece.data(), row.data());
             }
             const auto scatter = [&](int64_t, int64_t, int64_t n, const uint32_t* leaves,
                                      const T* values) {
-                lead.loops.scatter(n, length, leaves, values, known, own);
+                leaf.loops.scatter(n, length, leaves, values, known, own);
             };
             for_pieces(list, fibre, entries, scatter);
         }
     });
-    lead.take(place, out);
+    leaf.copy_sums(padded, out);
 }
 
 inline float squared_size(float value) {
@@ -296,12 +296,12 @@ Real squared_size(Complex<Real> value) {
     return value.re * value.re + value.im * value.im;
 }
 
-// energies[leaves] += |y|^2; `energies` (n_lead) comes zeroed
+// squares[leaves] += |y|^2; `squares` (n_leaf_rows) comes zeroed
 template <class T, class Real>
-void leaf_energies(const FibreList& list, const Values<T>& y, int64_t n_lead, Real* energies,
-                   int64_t threads) {
-    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_lead, sizeof(Real));
-    sum_along(chunks, energies, n_lead, threads, [&](int64_t c, Real* own) {
+void leaf_squared_norms(const FibreList& list, const Values<T>& y, int64_t n_leaf_rows,
+                        Real* squares, int64_t threads) {
+    const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows, sizeof(Real));
+    sum_along(chunks, squares, n_leaf_rows, threads, [&](int64_t c, Real* own) {
         const Chunk& chunk = chunks[size_t(c)];
         EntryReader<T> entries(list.leaves, y, list.n_entries());
         for (int64_t first = chunk.first; first < chunk.last;) {

@@ -53,14 +53,14 @@ public:
     int64_t rank() const { return tight_.width; }
     int64_t size() const { return padded_.size(); }
 
-    // Where to sum a matrix that comes zeroed.
-    T* place(T* sums) {
+    // Zeroed buffer for sums, or `sums` itself, which is zero before, if the rows are not padded.
+    T* padded_sums(T* sums) {
         return length == rank() ? sums : buffers_.emplace_back(padded_.size()).data();
     }
 
-    // Bring the sums from there to where they belong.
-    void take(const T* place, T* sums) const {
-        if (place != sums) copy_blocks(place, padded_, sums, tight_);
+    // Copy the sums from the padded rows.
+    void copy_sums(const T* padded, T* sums) const {
+        if (padded != sums) copy_blocks(padded, padded_, sums, tight_);
     }
 
     const int64_t length;

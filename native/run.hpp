@@ -84,9 +84,9 @@ INLINE double values_of_runs(const Run& run, const Branch<T>& x, T* out, T* spar
             const uint32_t* const leaves = run.leaves + first;
             T* const to = Keep ? out + first : nullptr;
             if constexpr (has_groups<T>)
-                norm += evaluate_rows<T, R, Keep>(count, x.rank, leaves, x.lead, b[k], to);
+                norm += evaluate_rows<T, R, Keep>(count, x.rank, leaves, x.leaf, b[k], to);
             else
-                norm += evaluate<T, R>(count, x.rank, leaves, x.lead, b[k], to);
+                norm += evaluate<T, R>(count, x.rank, leaves, x.leaf, b[k], to);
         }
     });
     return norm;
@@ -99,7 +99,7 @@ double values(const Run& run, const Branch<T>& x, T* out, T* spare) {
 }
 
 template <class T, int R>
-double pullback(const Run& run, const Branch<T>& x, const T* y, bool subtract,
+double gradient(const Run& run, const Branch<T>& x, const T* y, bool subtract,
                 const Gradient<T>& sums, T* residual, T* spare) {
     const Transposed<T, R> transposed(x, run.end - run.begin);
     double norm = 0;
@@ -112,11 +112,12 @@ double pullback(const Run& run, const Branch<T>& x, const T* y, bool subtract,
             const int64_t first = fibres.first[k], count = fibres.count[k];
             const uint32_t* const leaves = run.leaves + first;
             if (subtract) {
-                norm += pull<T, R>(count, x.rank, leaves, y + first, x.lead, b[k], b[k], acc[k],
-                                   sums.lead, residual ? residual + first : nullptr);
+                norm +=
+                    fibre_gradient<T, R>(count, x.rank, leaves, y + first, x.leaf, b[k], b[k],
+                                         acc[k], sums.leaf, residual ? residual + first : nullptr);
             } else {
-                gather<T, R>(count, x.rank, leaves, y + first, x.lead, acc[k]);
-                scatter<T, R>(count, x.rank, leaves, y + first, b[k], sums.lead);
+                gather<T, R>(count, x.rank, leaves, y + first, x.leaf, acc[k]);
+                scatter<T, R>(count, x.rank, leaves, y + first, b[k], sums.leaf);
                 for (int64_t e = first; e < first + count; ++e) norm += squared(y[e]);
             }
         }
@@ -128,7 +129,7 @@ double pullback(const Run& run, const Branch<T>& x, const T* y, bool subtract,
 }
 
 // For K fibres, b and the rows that give the values of a tangent vector: what the block and the
-// rows u contribute by moving, and then b, for the lead rows that move.
+// rows u contribute by moving, and then b, for the leaf rows that move.
 template <class T, int R, int K>
 INLINE void contract_moving(const Branch<T>& x, const Branch<T>& step, const T* const* u,
                             const T* const* v, T* const* b, T* const* wide) {
@@ -149,7 +150,7 @@ double tangent(const Run& run, const Branch<T>& x, const Branch<T>& step, T* spa
         contract_moving<T, R, K>(x, step, u.row, v.row, b.row, wide.row);
         for (int k = 0; k < K; ++k) {
             norm += evaluate<T, 2 * R>(fibres.count[k], 2 * x.rank, run.leaves + fibres.first[k],
-                                       step.lead, wide[k], static_cast<T*>(nullptr));
+                                       step.leaf, wide[k], static_cast<T*>(nullptr));
         }
     });
     return norm;
@@ -167,8 +168,8 @@ double normal(const Run& run, const Branch<T>& x, const Branch<T>& step, const G
             wide(spare + 2 * K * x.rank, 2 * x.rank);
         contract_moving<T, R, K>(x, step, u.row, v.row, b.row, wide.row);
         for (int k = 0; k < K; ++k) {
-            norm += pull_wide<T, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
-                                    step.lead, wide[k], b[k], acc[k], sums.lead);
+            norm += fibre_gradient_wide<T, R>(fibres.count[k], x.rank, run.leaves + fibres.first[k],
+                                              step.leaf, wide[k], b[k], acc[k], sums.leaf);
         }
         const Rows<K, T> grad(sums.factor, x.n_rows, fibres);
         fold_rows<T, R, K>(x.n_rows, x.rank, u.row, x.block, transposed.data(), acc.row, grad.row,

@@ -104,7 +104,7 @@ inline Wrong parse_number(const char* begin, const char* end, double& number) {
 }
 
 // Read a coordinate that counts from 1.
-inline Wrong parse_coordinate(const char* begin, const char* end, int64_t bound, uint32_t& place) {
+inline Wrong parse_coordinate(const char* begin, const char* end, int64_t bound, uint32_t& index) {
     const bool has_sign = *begin == '-' || *begin == '+';
     const char* at = begin + has_sign;
     if (at == end) return no_integer;
@@ -114,7 +114,7 @@ inline Wrong parse_coordinate(const char* begin, const char* end, int64_t bound,
         number = std::min<uint64_t>(number * 10 + uint64_t(*at - '0'), uint64_t(1) << 40);
     }
     if (number < 1 || number > uint64_t(bound) || *begin == '-') return out_of_range;
-    place = uint32_t(number - 1);
+    index = uint32_t(number - 1);
     return no_fault;
 }
 
@@ -124,13 +124,13 @@ inline bool ends_token(const char* at, const char* end) {
 
 // Read what nearly all lines hold, digits without a sign and plain decimals, without looking for
 // the end of the token first. Returns the end, or nullptr if there is something else.
-inline const char* parse_quickly(const char* at, const char* end, int64_t bound, uint32_t& place) {
+inline const char* parse_quickly(const char* at, const char* end, int64_t bound, uint32_t& index) {
     constexpr int64_t max_digits = 10;
     const char* const stop = end - at > max_digits ? at + max_digits : end;
     uint64_t number = 0;
     for (; at < stop && is_digit(*at); ++at) number = number * 10 + uint64_t(*at - '0');
     if (!ends_token(at, end) || number < 1 || number > uint64_t(bound)) return nullptr;
-    place = uint32_t(number - 1);
+    index = uint32_t(number - 1);
     return at;
 }
 
@@ -154,10 +154,10 @@ struct Piece {
     Fault fault;
 };
 
-inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32_t* places,
+inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32_t* indices,
                         double* values) {
     const int64_t d = int64_t(bounds.size());
-    places += piece.first * d;
+    indices += piece.first * d;
     values += piece.first;
     int64_t line = 0;
     for (const char* at = piece.begin; at < piece.end; ++line) {
@@ -169,7 +169,7 @@ inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32
             const char* const token = at;
             const char* quick = nullptr;
             if (n_columns < d)
-                quick = parse_quickly(at, piece.end, bounds[size_t(n_columns)], places[n_columns]);
+                quick = parse_quickly(at, piece.end, bounds[size_t(n_columns)], indices[n_columns]);
             else if (n_columns == d)
                 quick = parse_quickly(at, piece.end, *values);
             if (quick) {
@@ -181,7 +181,7 @@ inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32
             if (n_columns <= d && fault.wrong == no_fault) {
                 const Wrong wrong =
                     n_columns < d
-                        ? parse_coordinate(token, at, bounds[size_t(n_columns)], places[n_columns])
+                        ? parse_coordinate(token, at, bounds[size_t(n_columns)], indices[n_columns])
                         : parse_number(token, at, *values);
                 if (wrong != no_fault) fault = {wrong, line, n_columns};
             }
@@ -193,7 +193,7 @@ inline void parse_piece(Piece& piece, const std::vector<int64_t>& bounds, uint32
             return;
         }
         if (n_columns != 0) {
-            places += d;
+            indices += d;
             ++values;
             ++piece.n_entries;
         }
@@ -233,10 +233,10 @@ inline int64_t cut_lines(const char* text, int64_t size, int64_t threads,
 // Read all pieces and close the gaps that lines without an entry leave. Returns how many entries
 // there are.
 inline int64_t parse_pieces(std::vector<Piece>& pieces, const std::vector<int64_t>& bounds,
-                            uint32_t* places, double* values, int64_t threads, Fault& fault) {
+                            uint32_t* indices, double* values, int64_t threads, Fault& fault) {
     const int64_t d = int64_t(bounds.size());
     run_tasks(int64_t(pieces.size()), threads,
-              [&](int64_t i) { parse_piece(pieces[size_t(i)], bounds, places, values); });
+              [&](int64_t i) { parse_piece(pieces[size_t(i)], bounds, indices, values); });
     int64_t n_lines = 0, n_entries = 0;
     for (const Piece& piece : pieces) {
         if (piece.fault.wrong != no_fault) {
@@ -245,7 +245,7 @@ inline int64_t parse_pieces(std::vector<Piece>& pieces, const std::vector<int64_
             return 0;
         }
         if (piece.first != n_entries) {
-            std::copy_n(places + piece.first * d, piece.n_entries * d, places + n_entries * d);
+            std::copy_n(indices + piece.first * d, piece.n_entries * d, indices + n_entries * d);
             std::copy_n(values + piece.first, piece.n_entries, values + n_entries);
         }
         n_lines += piece.n_lines;
@@ -271,7 +271,7 @@ void append_number(std::string& out, Number number) {
 
 // The same entries as text, coordinates counted from 1.
 template <class Number>
-std::string format_rows(const int64_t* places, const Number* values, int64_t n_entries, int64_t d,
+std::string format_rows(const int64_t* indices, const Number* values, int64_t n_entries, int64_t d,
                         int64_t threads) {
     constexpr int64_t rows_per_block = 16384;
     const int64_t n_blocks = (n_entries + rows_per_block - 1) / rows_per_block;
@@ -282,7 +282,7 @@ std::string format_rows(const int64_t* places, const Number* values, int64_t n_e
         for (int64_t i = b * rows_per_block; i < std::min(n_entries, (b + 1) * rows_per_block);
              ++i) {
             for (int64_t k = 0; k < d; ++k) {
-                const auto end = std::to_chars(digits, digits + 24, places[i * d + k] + 1).ptr;
+                const auto end = std::to_chars(digits, digits + 24, indices[i * d + k] + 1).ptr;
                 out.append(digits, end);
                 out += ' ';
             }

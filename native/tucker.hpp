@@ -20,7 +20,7 @@ struct Level {
     int64_t n_nodes;
 };
 
-// Where the entries are: a tree over the other modes, lead-mode coordinates at the leaves.
+// Where the entries are: a tree over the other modes, leaf-mode coordinates at the leaves.
 struct Tree {
     std::vector<Level> levels;
     Leaves leaves;
@@ -36,7 +36,7 @@ struct Factor {
     int64_t size() const { return n_rows * rank; }
 };
 
-// Core and factors in tree order, lead mode last: one more factor than levels.
+// Core and factors in tree order, leaf mode last: one more factor than levels.
 template <class T>
 struct TuckerTensor {
     const T* core;
@@ -92,11 +92,11 @@ struct Sums {
 
 // What a walk does at the entries.
 enum class Task {
-    values,    // values of x, written out or, without a place for them, their squared norm
+    values,    // values of x if they are written out, else only their squared norm
     tangent,   // the squared norm of the values of a tangent vector to x
-    residual,  // y less the values of x, pulled back through x
-    data,      // y, pulled back through x
-    normal,    // values of a tangent vector to x, pulled back through x
+    residual,  // gradient for y minus the values of x
+    data,      // gradient for y
+    normal,    // gradient for the values of a tangent vector to x
 };
 
 template <class T>
@@ -105,9 +105,9 @@ struct Job {
     Tree tree;
     TuckerTensor<T> x;
     // The tangent vector: the derivative of x as core and factors move by these. The rows of its
-    // last factor follow those of x in `lead_rows`.
+    // last factor follow those of x in `leaf_rows`.
     TuckerTensor<T> step = {};
-    const T* lead_rows = nullptr;
+    const T* leaf_rows = nullptr;
     Values<T> y = {};  // for Task::residual and Task::data
     T* out = nullptr;  // values or residual
 };
@@ -210,7 +210,7 @@ private:
             return;
         }
         Branch<T> moved{};
-        if (step) moved = {step, job_.step.factors[l].data, job_.lead_rows, n_rows, rank};
+        if (step) moved = {step, job_.step.factors[l].data, job_.leaf_rows, n_rows, rank};
         if (job_.task == Task::tangent) {
             square_ += loops_.tangent(run, x, moved, spare);
             return;
@@ -220,7 +220,7 @@ private:
             square_ += loops_.normal(run, x, moved, sums, spare);
         } else {
             const T* const y = entries_.values(run.first, run.last);
-            square_ += loops_.pullback(run, x, y, job_.task == Task::residual, sums, out, spare);
+            square_ += loops_.gradient(run, x, y, job_.task == Task::residual, sums, out, spare);
         }
     }
 
@@ -255,7 +255,7 @@ double walk_values(const Job<T>& job, int64_t threads) {
 }
 
 template <class T>
-double walk_pullback(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
+double walk_gradient(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
     const auto& factors = job.x.factors;
     int64_t n_partial = job.x.core_size();
     for (size_t k = 1; k < factors.size(); ++k) n_partial += factors[k].size();
@@ -310,34 +310,34 @@ double walk_pullback(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
 // How the core and the last two factors of a tensor lie, those at the fibres and at the entries.
 template <class T>
 struct Layout {
-    Blocks core, next, lead;
+    Blocks core, next, leaf;
 
     explicit Layout(const TuckerTensor<T>& x) {
         const auto &last = x.factors.back(), &before = x.factors[x.factors.size() - 2];
         core = {x.core_size() / (before.rank * last.rank), before.rank, last.rank};
         next = {1, before.n_rows, before.rank};
-        lead = {1, last.n_rows, last.rank};
+        leaf = {1, last.n_rows, last.rank};
     }
 
     // The same with zeros that make the rows a length the loops like; a square block of the core
     // stays square.
     Layout with_room() const {
         Layout out = *this;
-        out.lead.width = out.core.width = pick_length<T>(lead.width);
-        if (next.width == lead.width) out.next.width = out.core.n_rows = out.lead.width;
+        out.leaf.width = out.core.width = pick_length<T>(leaf.width);
+        if (next.width == leaf.width) out.next.width = out.core.n_rows = out.leaf.width;
         return out;
     }
 };
 
-// A job in a layout with room where that pays, and with the lead rows of a tangent vector.
+// A job in a layout with room where that pays, and with the leaf rows of a tangent vector.
 template <class T>
 class Prepared {
 public:
     explicit Prepared(const Job<T>& given)
         : job(given), tight_(given.x), roomy_(tight_.with_room()) {
         const int64_t n_entries = given.tree.n_entries();
-        const int64_t n_rows = std::max(tight_.lead.n_rows, widens_next() ? tight_.next.n_rows : 0);
-        if (!pays_to_pad<T>(tight_.lead.width, n_rows, n_entries)) roomy_ = tight_;
+        const int64_t n_rows = std::max(tight_.leaf.n_rows, widens_next() ? tight_.next.n_rows : 0);
+        if (!pays_to_pad<T>(tight_.leaf.width, n_rows, n_entries)) roomy_ = tight_;
         if (has_room()) {
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);
@@ -348,29 +348,29 @@ public:
             T* const rows = zeros(two.size());
             copy_blocks(u.data, one, rows, two);
             copy_blocks(v.data, one, rows + u.rank, two);
-            job.lead_rows = rows;
+            job.leaf_rows = rows;
         }
     }
 
-    bool has_room() const { return roomy_.lead.width != tight_.lead.width; }
+    bool has_room() const { return roomy_.leaf.width != tight_.leaf.width; }
 
-    // Places to sum in.
-    Sums<T> places(const Sums<T>& sums) {
+    // Zeroed buffers for the sums, in the padded layout.
+    Sums<T> padded_sums(const Sums<T>& sums) {
         Sums<T> out = sums;
         const size_t last = sums.factors.size() - 1;
         out.core = zeros(roomy_.core.size());
         if (widens_next()) out.factors[last - 1] = zeros(roomy_.next.size());
-        out.factors[last] = zeros(roomy_.lead.size());
+        out.factors[last] = zeros(roomy_.leaf.size());
         return out;
     }
 
-    // Bring the sums from there to where they belong.
-    void take(const Sums<T>& places, const Sums<T>& sums) const {
+    // Copy the sums from the padded layout.
+    void copy_sums(const Sums<T>& padded, const Sums<T>& sums) const {
         const size_t last = sums.factors.size() - 1;
-        copy_blocks(places.core, roomy_.core, sums.core, tight_.core);
+        copy_blocks(padded.core, roomy_.core, sums.core, tight_.core);
         if (widens_next())
-            copy_blocks(places.factors[last - 1], roomy_.next, sums.factors[last - 1], tight_.next);
-        copy_blocks(places.factors[last], roomy_.lead, sums.factors[last], tight_.lead);
+            copy_blocks(padded.factors[last - 1], roomy_.next, sums.factors[last - 1], tight_.next);
+        copy_blocks(padded.factors[last], roomy_.leaf, sums.factors[last], tight_.leaf);
     }
 
     Job<T> job;
@@ -394,8 +394,8 @@ private:
             out.factors[last - 1].data = copy(x.factors[last - 1].data, tight_.next, roomy_.next);
             out.factors[last - 1].rank = roomy_.next.width;
         }
-        out.factors[last].data = copy(x.factors[last].data, tight_.lead, roomy_.lead);
-        out.factors[last].rank = roomy_.lead.width;
+        out.factors[last].data = copy(x.factors[last].data, tight_.leaf, roomy_.leaf);
+        out.factors[last].rank = roomy_.leaf.width;
         return out;
     }
 
@@ -409,14 +409,15 @@ double tucker_values(const Job<T>& job, int64_t threads) {
     return walk_values(Prepared<T>(job).job, threads);
 }
 
-// The sums come zeroed. Returns the squared norm of what was pulled back.
+// Adds the negative gradient with respect to core and factors to `sums`, which are zero before.
+// Returns the squared norm of the residual, data or values that it belongs to.
 template <class T>
-double tucker_pullback(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
+double tucker_gradient(const Job<T>& job, const Sums<T>& sums, int64_t threads) {
     Prepared<T> prepared(job);
-    if (!prepared.has_room()) return walk_pullback(prepared.job, sums, threads);
-    const Sums<T> places = prepared.places(sums);
-    const double square = walk_pullback(prepared.job, places, threads);
-    prepared.take(places, sums);
+    if (!prepared.has_room()) return walk_gradient(prepared.job, sums, threads);
+    const Sums<T> padded = prepared.padded_sums(sums);
+    const double square = walk_gradient(prepared.job, padded, threads);
+    prepared.copy_sums(padded, sums);
     return square;
 }
 

@@ -1,4 +1,4 @@
-// What lies at the entries: measurements and lead-mode coordinates.
+// What lies at the entries: measurements and leaf-mode coordinates.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Values {
     const typename HalfOf<T>::type* half = nullptr;
 };
 
-// Lead-mode coordinates of the entries in 32 bits or, to save memory, in 16: one of the two
+// Leaf-mode coordinates of the entries in 32 bits or, to save memory, in 16: one of the two
 // pointers is null.
 struct Leaves {
     const uint32_t* whole = nullptr;

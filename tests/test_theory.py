@@ -90,7 +90,7 @@ def test_isometry_estimates_are_lower_bounds_that_grow_with_rank(mode: int) -> N
     full = max(1 - values[0], values[-1] - 1)
     estimates = [theory.estimate_isometry(operator, r, mode=mode, rng=0).value for r in (1, 2, 4)]
     assert estimates[0] < estimates[1] < estimates[2] <= full * (1 + 1e-12)
-    random_only = theory.estimate_isometry(operator, 2, mode=mode, n_starts=0, rng=0).value
+    random_only = theory.estimate_isometry(operator, 2, mode=mode, n_inits=0, rng=0).value
     assert random_only < 0.7 * estimates[1]  # optimizing the test tensors matters
 
 

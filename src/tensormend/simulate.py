@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import Array, as_rank, as_shape, gaussian, normalize_mode
+from tensormend.core.algebra import (
+    Array,
+    as_rank,
+    as_shape,
+    check_count,
+    check_number,
+    gaussian,
+    normalize_mode,
+)
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
@@ -127,11 +136,11 @@ def conditioned_tucker(
     shape = as_shape(shape)
     if len(shape) != 3:
         raise InputError(f"the conditioning experiment has tensors of order 3, got shape {shape}")
-    if not condition >= 1 or (rank == 1 and condition != 1):
-        raise InputError(
-            f"condition must be 1 or more (and 1 for rank 1), got {condition} for rank {rank}"
-        )
+    check_count("rank", rank, 1)
     ranks, rng = as_rank(rank, shape), np.random.default_rng(rng)
+    requirement = "1, since the rank is 1" if rank == 1 else "a finite number, 1 or more"
+    largest = 1 if rank == 1 else sys.float_info.max
+    check_number("condition", condition, requirement, lambda number: 1 <= number <= largest)
     sigma = np.linspace(1, 1 / condition, rank)
     j = np.arange(1, rank + 1)
     support = (j[:, None, None] + j[None, :, None] + j[None, None, :]) % rank == 0

@@ -1,4 +1,4 @@
-"""Conformance checks that strangers can run on their own operators and solvers.
+"""Conformance checks for operators and solvers, also for those of other packages.
 
 Each raises `ConformanceError` with what was expected and what came, and returns nothing.
 """
@@ -85,22 +85,22 @@ def check_operator(operator: Operator, *, rank: int = 2, seed: int = 0) -> None:
     tol = 1e3 * float(np.finfo(dtype).eps) * np.sqrt(np.prod(shape))
     x, z = gaussian(shape, rng, dtype), gaussian(shape, rng, dtype)
     y = gaussian((operator.n_measurements,), rng, operator.measurement_dtype)
-    seen = operator.forward(x)
-    _require(seen.shape == y.shape, f"forward gives shape {seen.shape}, expected {y.shape}")
-    _close(operator.forward(2 * x + z), 2 * seen + operator.forward(z), tol, "linearity")
+    measured = operator.forward(x)
+    _require(measured.shape == y.shape, f"forward gives shape {measured.shape}, expected {y.shape}")
+    _close(operator.forward(2 * x + z), 2 * measured + operator.forward(z), tol, "linearity")
     back = operator.adjoint(y)
     _require(back.shape == shape, f"adjoint gives shape {back.shape}, expected {shape}")
     _require(
         back.dtype.kind == dtype.kind,
         f"adjoint gives {back.dtype} for tensors of {dtype}; take the real part",
     )
-    gap = complex(inner(y, seen)) - complex(inner(back, x))
-    off = abs(gap if dtype.kind == "c" else gap.real) / (norm(y) * norm(seen))
+    gap = complex(inner(y, measured)) - complex(inner(back, x))
+    off = abs(gap if dtype.kind == "c" else gap.real) / (norm(y) * norm(measured))
     _require(
         off <= tol,
         f"adjoint identity <y, Ax> = <A*y, x>: off by {off:.2g} of ||y|| ||Ax||, allowed {tol:.2g}",
     )
-    _close((3 * operator).forward(x), 3 * seen, tol, "forward of 3 * operator")
+    _close((3 * operator).forward(x), 3 * measured, tol, "forward of 3 * operator")
     point = _loose_tucker(shape, rank, rng, dtype)
     _close(operator.forward_tucker(point), operator.forward(point.todense()), tol, "forward_tucker")
     _check_adjoint_tensor(operator, point, y, tol)
@@ -127,8 +127,8 @@ def _loose_tucker(
 
 def _dense_gradient(operator: Operator, x: Tucker, y: Array | None) -> tuple[Gradient, Array]:
     """Gradient by `forward` and `adjoint` of arrays alone, and ``A*(y - A(x))``."""
-    seen = operator.forward(x.todense())
-    residual = -seen if y is None else y - seen
+    measured = operator.forward(x.todense())
+    residual = -measured if y is None else y - measured
     back = operator.adjoint(residual)
     factors = [
         _unfold(_project(back, x.factors, skip=k), k) @ _unfold(x.core, k).conj().T
@@ -209,13 +209,13 @@ def _check_tangent(operator: Operator, x: Tucker, tol: float, rng: np.random.Gen
     core = gaussian(x.rank, rng, x.dtype)
     factors = tuple(gaussian(u.shape, rng, x.dtype) for u in x.factors)
     tangent = TuckerTangent(x, core, factors)
-    seen = operator.forward(tangent.as_tucker().todense())
-    square = norm(seen) ** 2
+    measured = operator.forward(tangent.as_tucker().todense())
+    square = norm(measured) ** 2
     _close(operator.squared_norm(tangent), square, tol, "squared_norm of a tangent vector")
     whole = norm(operator.forward(x.todense())) ** 2
     _close(operator.squared_norm(x), whole, tol, "squared_norm of a tensor")
     product = operator.gauss_newton_product(tangent)
-    back = operator.adjoint(seen)
+    back = operator.adjoint(measured)
     _close(product.squared_norm, square, tol, "squared_norm of gauss_newton_product")
     _close(product.core, _project(back, x.factors), tol, "core of gauss_newton_product")
     for k in range(x.ndim):
@@ -230,10 +230,10 @@ def _check_initial_estimate(operator: Operator, x: Tucker, tol: float) -> None:
         estimate.shape == x.shape and estimate.rank == x.rank,
         f"initial_estimate gives {estimate}, expected shape {x.shape} and rank {x.rank}",
     )
-    seen = operator.forward(estimate.todense())
-    _require(bool(np.isfinite(seen).all()), "initial_estimate is not finite")
+    measured = operator.forward(estimate.todense())
+    _require(bool(np.isfinite(measured).all()), "initial_estimate is not finite")
     # of all multiples it fits best: the residual is orthogonal to its measurements
-    off = abs(inner(seen, y - seen).real) / (norm(y) * max(norm(seen), 1e-300))
+    off = abs(inner(measured, y - measured).real) / (norm(y) * max(norm(measured), 1e-300))
     _require(off <= tol, f"initial_estimate is not of the best length: cosine {off:.2g}")
 
 
@@ -264,7 +264,7 @@ def _check_rows(
 ) -> None:
     n = operator.n_measurements
     positions = rng.permutation(n)[: max(1, n // 2)]
-    seen = operator.forward(x.todense())
+    measured = operator.forward(x.todense())
     mask = np.zeros(n, dtype=bool)
     mask[positions] = True
     for subset, kept in ((positions, positions), (mask, np.flatnonzero(mask))):
@@ -272,8 +272,8 @@ def _check_rows(
         whole = np.zeros_like(y)
         whole[kept] = y[kept]
         _require(part.n_measurements == len(kept), "rows has as many measurements as asked for")
-        _close(part.forward(x.todense()), seen[kept], tol, "forward of rows")
-        _close(part.forward_tucker(x), seen[kept], tol, "forward_tucker of rows")
+        _close(part.forward(x.todense()), measured[kept], tol, "forward of rows")
+        _close(part.forward_tucker(x), measured[kept], tol, "forward_tucker of rows")
         _close(part.adjoint(y[kept]), operator.adjoint(whole), tol, "adjoint of rows")
 
 

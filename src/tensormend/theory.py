@@ -2,7 +2,7 @@
 
 The paper's first mode is mode 0 here. ``ric`` is the first-mode restricted isometry constant
 ``R_{3 r_1}`` of the operator, ``rank`` is ``r_1``, ``condition`` is ``kappa_1`` and ``order`` is
-``d``. Where a mode other than the first leads, its rank and condition number take their place.
+``d``. For another tangent mode, the rank and condition number of that mode are used.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def error_bound(
     """Compute the bound on ``||X^k - T|| / ||T||`` after ``k = n_iter`` iterations.
 
     ``(sqrt(d) + 1)(5/2 sqrt(d-1) + 3) gamma_1^(k-1)`` or
-    ``(sqrt(d) + 1)(8 sqrt(d-1) + 10) gamma_2^(k-1)``. For the start, ``k = 0``, it is that of the
-    paper's lemma on the spectral start, ``2 (sqrt(d-1) + 1) R``.
+    ``(sqrt(d) + 1)(8 sqrt(d-1) + 10) gamma_2^(k-1)``. For the initial estimate, ``k = 0``,
+    it is that of the lemma on spectral initialization in the paper, ``2 (sqrt(d-1) + 1) R``.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def estimate_isometry(
     *,
     mode: int = 0,
     n_random: int = 20,
-    n_starts: int = 2,
+    n_inits: int = 2,
     n_iter: int = 100,
     rng: int | np.random.Generator | None = None,
 ) -> IsometryEstimate:
@@ -273,10 +273,10 @@ def estimate_isometry(
         Mode whose rank is bounded.
     n_random : int, default=20
         Number of random tensors.
-    n_starts : int, default=2
-        Number of random starts of the power iterations, for each end of the spectrum.
+    n_inits : int, default=2
+        Number of random initial tensors of the power iterations, for each end of the spectrum.
     n_iter : int, default=100
-        Number of power iterations from each start.
+        Number of power iterations from each initial tensor.
     rng : int or Generator, optional
         Generator, or seed of one.
 
@@ -311,13 +311,13 @@ def estimate_isometry(
         return restrict(gaussian(operator.tensor_shape, generator, operator.tensor_dtype))
 
     def visit(z: Array) -> Array:
-        seen = operator.forward(z)
-        ratios.append(norm(seen) ** 2)
-        return operator.adjoint(seen)
+        measured = operator.forward(z)
+        ratios.append(norm(measured) ** 2)
+        return operator.adjoint(measured)
 
     for _ in range(n_random):
         visit(draw())
-    for _ in range(n_starts):
+    for _ in range(n_inits):
         z = draw()
         for _ in range(n_iter):
             image = visit(z)
@@ -326,7 +326,7 @@ def estimate_isometry(
             z = restrict(image)
         visit(z)
     top = max(ratios)
-    for _ in range(n_starts):
+    for _ in range(n_inits):
         z = draw()
         for _ in range(n_iter):
             image = top * z - visit(z)

@@ -341,7 +341,7 @@ def test_a_matrix_with_unobserved_rows() -> None:
     with pytest.warns(DataWarning, match="little more than a mean"):
         tm.complete(data, rng=0, model="shrinkage")
     assert np.isfinite(result.data).all()
-    assert result.trust.unseen_slices[0].tolist() == [3, 7, 20]
+    assert result.trust.empty_slices[0].tolist() == [3, 7, 20]
     assert any("one by one" in note for note in result.notes)
 
 

@@ -58,10 +58,15 @@ def test_values_modes_and_holes_are_described() -> None:
     loaded = tm.TensorData(data, dims=names, coords=(labels, None, None))
     found = tm.inspect(loaded, time_limit=0)
     place, day, _ = found.modes
-    assert (place.name, place.size, place.n_unseen, place.unseen) == ("place", 20, 1, "city 7")
-    assert (day.n_unseen, day.unseen) == (0, "")
+    assert (place.name, place.size, place.n_empty_slices, place.empty_slices) == (
+        "place",
+        20,
+        1,
+        "city 7",
+    )
+    assert (day.n_empty_slices, day.empty_slices) == (0, "")
     assert place.least == 0 < place.most
-    assert place.n_unseen_fibres >= 1
+    assert place.n_empty_fibres >= 1
     known = data[~np.isnan(data)]
     assert found.values.least == known.min()
     assert found.values.mean == pytest.approx(known.mean())

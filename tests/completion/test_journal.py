@@ -401,7 +401,7 @@ def test_bad_folders_are_refused(tmp_path: Path) -> None:
         tm.complete(data, checkpoint=tmp_path / "file")
     with pytest.raises(InputError, match="does not exist"):
         tm.complete(data, checkpoint=tmp_path / "no" / "c")
-    with pytest.raises(InputError, match="every 0 seconds or more"):
+    with pytest.raises(InputError, match="must be a number, 0 or more"):
         tm.complete(data, checkpoint=saves(tmp_path / "c", -1))
 
 

@@ -250,7 +250,7 @@ def test_ticks_of_dates(first: str, step: str, count: int, texts: list[str]) -> 
     assert len(found) <= 6
 
 
-def test_unseen_slices_are_named() -> None:
+def test_empty_slices_are_named() -> None:
     values = holed((20, 9, 8), 0.6)
     values[3] = values[14] = np.nan
     cities = np.array(list("abcdefghijklmnopqrst"))

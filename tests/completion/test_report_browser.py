@@ -167,7 +167,7 @@ def test_controls_have_names_and_texts_have_contrast(
     assert all(control.accessible_name for control in controls)
     papers = (".verdict", "body")
     below = {one: driver.execute_script(STYLE, one, "backgroundColor") for one in papers}
-    texts = {".lead": "body", "h1": "body", "figcaption": ".verdict", ".says h2": ".verdict"}
+    texts = {".summary": "body", "h1": "body", "figcaption": ".verdict", ".says h2": ".verdict"}
     for text, paper in texts.items():
         ink = driver.execute_script(STYLE, text, "color")
         assert contrast(ink, below[paper]) >= 4.5, text

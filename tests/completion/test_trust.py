@@ -227,7 +227,7 @@ TROUBLES: dict[str, Any] = {
         Verdict.DOUBTFUL,
         "only 1.5 entries per degree of freedom (1632 for 1088)",
     ),
-    "unseen slices": (
+    "empty slices": (
         lambda: {"indices": few_in([4, 9], 0)},
         Verdict.DOUBTFUL,
         "In mode 2 nothing was observed at index 4, 9 (2 of 17)",
@@ -320,11 +320,11 @@ def test_numbers_against_brute_force(seed: int, order: int, dtype: str) -> None:
     for k, n in enumerate(shape):
         axes = tuple(j for j in range(order) if j != k)
         assert np.allclose(trust.observed_fraction[k], known.mean(axis=axes))
-        assert list(trust.unseen_slices[k]) == [i for i in range(n) if not known.take(i, k).any()]
+        assert list(trust.empty_slices[k]) == [i for i in range(n) if not known.take(i, k).any()]
         fibres = np.argwhere(~known.any(axis=k))
-        assert trust.n_unseen_fibres[k] == len(fibres)
-        assert np.array_equal(np.delete(trust.unseen_fibres[k], k, axis=1), fibres[:5])
-        assert (trust.unseen_fibres[k][:, k] == -1).all()
+        assert trust.n_empty_fibres[k] == len(fibres)
+        assert np.array_equal(np.delete(trust.empty_fibres[k], k, axis=1), fibres[:5])
+        assert (trust.empty_fibres[k][:, k] == -1).all()
         for i in range(n):
             here = error[indices[held, k] == i]
             expected = math.sqrt(np.mean(here**2)) if len(here) else math.nan
@@ -490,9 +490,9 @@ def test_hypersparse_tensors_are_not_enumerated() -> None:
     indices[2, 3] = 999_999
     cover = measure_coverage(indices, shape)
     distinct = len({tuple(row) for row in np.delete(indices, 0, axis=1)})
-    assert cover[0].n_unseen_fibres == 3 * 10**24 - distinct
+    assert cover[0].n_empty_fibres == 3 * 10**24 - distinct
     first = [(-1, 0, 0, 0, 0, i) for i in (1, 3, 4, 5, 6)]
-    assert [tuple(row) for row in cover[0].unseen_fibres] == first
+    assert [tuple(row) for row in cover[0].empty_fibres] == first
     assert cover[0].fraction.dtype == np.float64
     assert cover[2].fraction.sum() == pytest.approx(3 * 1000 / (3 * 10.0**30))
 
@@ -501,8 +501,8 @@ def test_order_two_and_a_whole_tensor() -> None:
     shape = (3, 4)
     indices = np.array(list(itertools.product(range(3), range(4))))
     for mode in measure_coverage(indices, shape):
-        assert mode.n_unseen_fibres == 0
-        assert mode.unseen_fibres.shape == (0, 2)
+        assert mode.n_empty_fibres == 0
+        assert mode.empty_fibres.shape == (0, 2)
         assert (mode.fraction == 1).all()
 
 
@@ -517,7 +517,7 @@ def test_the_text_can_be_read() -> None:
     assert "entries held out; the error of the mean of" in text
     table = text.split("\n\n")[-1].splitlines()
     assert [line.split()[0] for line in table] == ["mode", "user", "item", "day"]
-    assert f"{trust.n_unseen_fibres[0]}, first (:, 0, 4)" in table[1]
+    assert f"{trust.n_empty_fibres[0]}, first (:, 0, 4)" in table[1]
     assert repr(trust).startswith("Trust(DOUBTFUL: error 0.0985 ± 0.0039, reasons to doubt: 1)")
 
 

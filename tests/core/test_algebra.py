@@ -16,7 +16,9 @@ from tensormend.core.algebra import (
     Array,
     as_rank,
     as_shape,
+    check_count,
     check_memory,
+    check_number,
     inner,
     is_inexact,
     matricize,
@@ -343,3 +345,34 @@ def test_is_inexact_knows_the_four_types() -> None:
     assert all(is_inexact(np.dtype(name)) for name in DTYPES)
     for name in ("int64", "float16", "longdouble", "bool", "object"):
         assert not is_inexact(np.dtype(name))
+
+
+# settings
+
+
+@pytest.mark.parametrize("value", [True, "1", None, 1j, math.nan, 0.0, -1, [1.0]])
+def test_check_number_refuses(value: Any) -> None:
+    with pytest.raises(InputError, match=r"gain must be a positive number, got "):
+        check_number("gain", value, "a positive number", lambda number: number > 0)
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(2), np.int8(3), math.inf])
+def test_check_number_accepts(value: Any) -> None:
+    check_number("gain", value, "a positive number", lambda number: number > 0)
+
+
+def test_check_number_accepts_none_only_if_optional() -> None:
+    check_number("gain", None, "positive", lambda number: number > 0, optional=True)
+    with pytest.raises(InputError, match=r"gain must be positive, or None, got -1"):
+        check_number("gain", -1, "positive", lambda number: number > 0, optional=True)
+
+
+@pytest.mark.parametrize("value", [True, 2.0, "2", None, 0])
+def test_check_count_refuses(value: Any) -> None:
+    with pytest.raises(InputError, match=r"size must be an integer, 1 or more, got "):
+        check_count("size", value, 1)
+
+
+def test_check_count_accepts() -> None:
+    check_count("size", 1, 1)
+    check_count("size", np.int64(7), 1)

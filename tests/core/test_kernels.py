@@ -98,8 +98,8 @@ class Case:
     def tucker_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.tucker_values(self.tree, self.core, self.factors, **options)]
 
-    def tucker_energy(self, module: Any, **options: Any) -> list[Any]:
-        return [module.tucker_energy(self.tree, self.core, self.factors, **options)]
+    def tucker_squared_norm(self, module: Any, **options: Any) -> list[Any]:
+        return [module.tucker_squared_norm(self.tree, self.core, self.factors, **options)]
 
     @property
     def moving(self) -> tuple[Array, list[Array], Array, list[Array]]:
@@ -109,28 +109,28 @@ class Case:
         step_factors = [random_values(rng, u.shape, dtype) for u in self.factors]
         return self.core, self.factors, step_core, step_factors
 
-    def tangent_energy(self, module: Any, **options: Any) -> list[Any]:
-        return [module.tangent_energy(self.tree, *self.moving, **options)]
+    def tangent_squared_norm(self, module: Any, **options: Any) -> list[Any]:
+        return [module.tangent_squared_norm(self.tree, *self.moving, **options)]
 
-    def tucker_normal(self, module: Any, **options: Any) -> list[Any]:
-        square, core, factors = module.tucker_normal(self.tree, *self.moving, **options)
+    def gauss_newton(self, module: Any, **options: Any) -> list[Any]:
+        square, core, factors = module.gauss_newton(self.tree, *self.moving, **options)
         return [square, core, *factors]
 
-    def tucker_pullback(self, module: Any, **options: Any) -> list[Any]:
-        loss, core, factors, residual = module.tucker_pullback(
-            self.tree, self.y, self.core, self.factors, want_residual=True, **options
+    def tucker_gradient(self, module: Any, **options: Any) -> list[Any]:
+        loss, core, factors, residual = module.tucker_gradient(
+            self.tree, self.y, self.core, self.factors, return_residual=True, **options
         )
         return [loss, core, *factors, residual]
 
     def without_residual(self, module: Any, **options: Any) -> list[Any]:
-        loss, core, factors, residual = module.tucker_pullback(
+        loss, core, factors, residual = module.tucker_gradient(
             self.tree, self.y, self.core, self.factors, **options
         )
         assert residual is None
         return [loss, core, *factors]
 
     def tucker_pull(self, module: Any, **options: Any) -> list[Any]:
-        loss, core, factors, residual = module.tucker_pullback(
+        loss, core, factors, residual = module.tucker_gradient(
             self.tree, self.y, self.core, self.factors, subtract=False, **options
         )
         assert residual is None
@@ -145,8 +145,8 @@ class Case:
     def mode_values(self, module: Any, **options: Any) -> list[Any]:
         return [module.mode_values(*self.matrix, self.left, self.rights, **options)]
 
-    def mode_energy(self, module: Any, **options: Any) -> list[Any]:
-        return [module.mode_energy(*self.matrix, self.left, self.rights, **options)]
+    def mode_squared_norm(self, module: Any, **options: Any) -> list[Any]:
+        return [module.mode_squared_norm(*self.matrix, self.left, self.rights, **options)]
 
     def mode_pass(self, module: Any, **options: Any) -> list[Any]:
         return list(
@@ -157,9 +157,9 @@ class Case:
         n_columns = len(self.right)
         return [module.fibre_products(*self.matrix, self.y, self.left, n_columns, **options)]
 
-    def leaf_energies(self, module: Any, **options: Any) -> list[Any]:
-        n_lead = len(self.left)
-        energies = module.leaf_energies(self.tree, self.y, n_lead, **options)
+    def leaf_squared_norms(self, module: Any, **options: Any) -> list[Any]:
+        n_leaf_rows = len(self.left)
+        energies = module.leaf_squared_norms(self.tree, self.y, n_leaf_rows, **options)
         assert energies.dtype == self.y.real.dtype
         return [energies.astype(self.left.dtype)]
 
@@ -169,31 +169,31 @@ class Case:
 
 RUNS: list[Callable[..., list[Any]]] = [
     Case.tucker_values,
-    Case.tucker_energy,
-    Case.tangent_energy,
-    Case.tucker_normal,
-    Case.tucker_pullback,
+    Case.tucker_squared_norm,
+    Case.tangent_squared_norm,
+    Case.gauss_newton,
+    Case.tucker_gradient,
     Case.without_residual,
     Case.tucker_pull,
     Case.mode_values,
-    Case.mode_energy,
+    Case.mode_squared_norm,
     Case.mode_pass,
     Case.fibre_products,
     Case.gram_pass,
-    Case.leaf_energies,
+    Case.leaf_squared_norms,
 ]
 HYPERSPARSE_RUNS = [
     Case.tucker_values,
-    Case.tangent_energy,
-    Case.tucker_normal,
-    Case.tucker_pullback,
+    Case.tangent_squared_norm,
+    Case.gauss_newton,
+    Case.tucker_gradient,
     Case.without_residual,
     Case.tucker_pull,
     Case.gram_pass,
-    Case.leaf_energies,
+    Case.leaf_squared_norms,
 ]
 WITH_VALUES = [
-    Case.tucker_pullback,
+    Case.tucker_gradient,
     Case.without_residual,
     Case.tucker_pull,
     Case.mode_pass,
@@ -208,7 +208,7 @@ def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 42) -> Case:
     shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=order, max_size=order)))
     ranks = [draw(st.integers(1, 4)) for _ in shape]
     lead = draw(st.integers(0, order - 1))
-    # Ranks beyond the specialised ones for the lead mode, where the specialisation is.
+    # Ranks beyond the specialised ones for the leaf mode, where the specialisation is.
     ranks[lead] = draw(st.integers(1, max_rank))
     seed = draw(st.integers(0, 2**32 - 1))
     total = math.prod(shape)
@@ -336,7 +336,7 @@ def test_fibres_of_every_length_match_reference(dtype: str) -> None:
     kept = np.tril_indices(n)  # one fibre of every length
     indices = np.stack([np.zeros_like(kept[0]), *kept], axis=1)
     case = Case.draw((1, n, n), (1, 4, 5), indices, dtype)
-    for run in (Case.tucker_pullback, Case.without_residual):
+    for run in (Case.tucker_gradient, Case.without_residual):
         assert_close(run(case, _native), run(case, reference), case.y.dtype)
 
 
@@ -453,9 +453,9 @@ def test_kernels_work_in_threads_side_by_side_and_after_a_fork() -> None:
     from tensormend.core.kernels import _native
 
     case = many_entries("float64")
-    expected = case.tucker_pullback(_native, threads=1)
+    expected = case.tucker_gradient(_native, threads=1)
     with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda _: case.tucker_pullback(_native, threads=2), range(12)))
+        runs = list(pool.map(lambda _: case.tucker_gradient(_native, threads=2), range(12)))
     for found in runs:
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
     if not hasattr(os, "fork"):
@@ -465,7 +465,7 @@ def test_kernels_work_in_threads_side_by_side_and_after_a_fork() -> None:
         "from tensormend.core.kernels import Tree, _native\n"
         "nodes, starts = np.arange(200_000, dtype=np.uint32), np.arange(200_001)\n"
         "tree = Tree((nodes,), (starts,), np.zeros(200_000, np.uint16))\n"
-        "run = lambda: _native.leaf_energies(tree, np.ones(200_000), 1, 2)[0] == 200_000\n"
+        "run = lambda: _native.leaf_squared_norms(tree, np.ones(200_000), 1, 2)[0] == 200_000\n"
         "ok = run()\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if run() and run() else 1)\n"
@@ -506,7 +506,7 @@ def test_reference_matches_dense(case: Case) -> None:
         gradients.append(np.tensordot(partial, case.core.conj(), axes=(others, others)))
     loss = float(np.sum(np.abs(residual) ** 2))
     expected = [loss, multiply(residual, adjoints), *gradients, residual[at]]
-    assert_close(case.tucker_pullback(reference), expected, complex)
+    assert_close(case.tucker_gradient(reference), expected, complex)
 
 
 @settings(max_examples=50)
@@ -528,7 +528,7 @@ def test_mode_reference_matches_dense(case: Case) -> None:
     across = entries.T @ case.left.conj()
     assert_close(case.fibre_products(reference), [across], complex)
     energies = np.sum(np.abs(entries) ** 2, axis=1)
-    assert_close([reference.leaf_energies(case.tree, case.y, len(x))], [energies], float)
+    assert_close([reference.leaf_squared_norms(case.tree, case.y, len(x))], [energies], float)
     expected = [entries @ entries.conj().T @ case.left]
     assert_close(case.gram_pass(reference), expected, complex)
 
@@ -564,7 +564,7 @@ def test_inputs_are_left_alone_and_residual_is_optional() -> None:
 
     case = small_case()
     before = [case.core.copy(), case.y.copy(), *(factor.copy() for factor in case.factors)]
-    *_, residual = _native.tucker_pullback(case.tree, case.y, case.core, case.factors)
+    *_, residual = _native.tucker_gradient(case.tree, case.y, case.core, case.factors)
     assert residual is None
     for a, b in zip(before, [case.core, case.y, *case.factors], strict=True):
         assert np.array_equal(a, b)
@@ -647,7 +647,7 @@ def test_tucker_mistakes(change: dict[str, Any], error: type[Exception], message
     }
     arguments |= changed(case, change)
     with pytest.raises(error, match=message):
-        _native.tucker_pullback(**arguments)
+        _native.tucker_gradient(**arguments)
     if "y" not in change:
         del arguments["y"]
         with pytest.raises(error, match=message):
@@ -724,7 +724,7 @@ def test_parts_of_a_matrix_must_fit() -> None:
         ([case.rights[0], case.rights[1][1:]], r"rights\[1\] must have 20 rows as the first has"),
     ):
         with pytest.raises(ValueError, match=message):
-            _native.mode_energy(*case.matrix, case.left, rights)
+            _native.mode_squared_norm(*case.matrix, case.left, rights)
 
 
 GRAM_MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -808,7 +808,7 @@ TANGENT_MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @needs_native
-@pytest.mark.parametrize("kernel", ["tucker_normal", "tangent_energy"])
+@pytest.mark.parametrize("kernel", ["gauss_newton", "tangent_squared_norm"])
 @pytest.mark.parametrize(("change", "message"), TANGENT_MISTAKES)
 def test_tangent_mistakes(change: dict[str, Any], message: str, kernel: str) -> None:
     from tensormend.core.kernels import _native

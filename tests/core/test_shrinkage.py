@@ -178,10 +178,13 @@ def test_the_path_comes_down_to_the_final_strength() -> None:
     [
         ({"strength": -1.0}, "strength must be a finite number, 0 or more, got -1.0"),
         ({"initial_strength": np.nan}, "initial_strength must be a finite number, 0 or more"),
-        ({"decay": 1.0}, "decay must lie between 0 and 1, got 1.0"),
-        ({"momentum": 1.0}, "momentum must be 0 or more and below 1, got 1.0"),
-        ({"iterations_per_strength": 0}, "iterations_per_strength must be 1 or more, got 0"),
-        ({"cg_steps": -1}, "cg_steps must be 0 or more, got -1"),
+        ({"decay": 1.0}, "decay must be a number between 0 and 1, got 1.0"),
+        ({"momentum": 1.0}, "momentum must be a number, 0 or more and below 1, got 1.0"),
+        ({"iterations_per_strength": 0}, "iterations_per_strength must be an integer, 1 or more"),
+        ({"cg_steps": -1}, "cg_steps must be an integer, 0 or more, got -1"),
+        ({"strength": "weak"}, "strength must be a finite number, 0 or more, got 'weak'"),
+        ({"cg_steps": True}, "cg_steps must be an integer, 0 or more, got True"),
+        ({"mode_weights": (1.0, -1.0)}, "each of mode_weights must be a finite number"),
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:

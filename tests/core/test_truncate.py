@@ -149,7 +149,7 @@ def split(
     rank: Sequence[int] | None,
     lead: int,
 ) -> SparsePlusTucker:
-    """Draw entries at random places, in the order of any lead mode, plus a Tucker tensor."""
+    """Draw entries at random places, in the order of any leaf mode, plus a Tucker tensor."""
     total = math.prod(shape)
     flat = rng.choice(total, max(1, total // 3), replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)

@@ -219,9 +219,9 @@ def test_a_numpy_scalar_multiplies_from_either_side() -> None:
 
 def test_inner_conjugates_the_first() -> None:
     x = random_tensor(np.random.default_rng(0), [(3, 2), (4, 2), (5, 2)], "complex128")
-    energy = x.norm() ** 2
-    assert (1j * x).inner(x) == pytest.approx(-1j * energy)
-    assert x.inner(1j * x) == pytest.approx(1j * energy)
+    square = x.norm() ** 2
+    assert (1j * x).inner(x) == pytest.approx(-1j * square)
+    assert x.inner(1j * x) == pytest.approx(1j * square)
 
 
 @settings(deadline=None, max_examples=40)

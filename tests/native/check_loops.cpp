@@ -177,7 +177,7 @@ struct Case {
             found[m].resize(factors[m].size());
             sums.factors.push_back(found[m].data());
         }
-        const double square = tucker_pullback(job, sums, 2);
+        const double square = tucker_gradient(job, sums, 2);
         double expected_square = 0;
         for (const Number value : g) expected_square += std::norm(value);
         using Real = typename RealOf<T>::type;
@@ -186,7 +186,7 @@ struct Case {
         std::vector<Number> want(found[2].size()), want_core(core.size()), want_0(found[0].size()),
             want_1(found[1].size());
         const size_t r = size_t(rank);
-        // per fibre the sum of g conj(w), from which all but the lead factor's part follows
+        // per fibre the sum of g conj(w), from which all but the leaf factor's part follows
         std::vector<Number> gathered(columns.size() * r), rows(columns.size() * r);
         for_entries([&](size_t e, size_t f, uint32_t, uint32_t, uint32_t k) {
             for (size_t c = 0; c < r; ++c)
@@ -233,7 +233,7 @@ struct Case {
         for (size_t e = 0; e < y.size(); ++e) residual[e] = widened(y[e]) - x[e];
         job = {Task::residual, tree(), tensor(core, factors, rank)};
         job.y.whole = y.data();
-        check_gradient("pull-back", residual, job);
+        check_gradient("gradient", residual, job);
         job = {Task::normal, tree(), tensor(core, factors, rank),
                tensor(step_core, step_factors, rank)};
         check_gradient("Gauss-Newton", tangent(), job);

@@ -193,8 +193,13 @@ def test_slices_without_an_entry_are_unmeasured(kind: Callable[..., tm.Operator]
         assert [one.unmeasured(k).tolist() for k in (0, 1, -1)] == [[2], [], [2, 3]]
         check_operator(one)
     rng = np.random.default_rng(0)
-    with pytest.warns(DataWarning, match="mode 0 has no observation at all at index 2"):
+    with pytest.warns(DataWarning) as found:
         tm.recover(operator, rng.standard_normal(operator.n_measurements), 1, max_iter=1)
+    messages = [str(warning.message).partition(";")[0] for warning in found]
+    assert messages == [
+        "mode 0 has no observation at all at index 2 (1 of 5)",
+        "mode 2 has no observation at all at index 2, 3 (2 of 4)",
+    ]
 
 
 # what is required

@@ -39,8 +39,8 @@ class RelaxedDescent:
         return self._at(problem, tm.thosvd(start, problem.rank), np.nan)
 
     def step(self, problem: tm.Problem, state: RelaxedState) -> RelaxedState:
-        energy = problem.operator.squared_norm(state.gradient)
-        size = self.share * tm.steps.exact_step(state.gradient.squared_norm(), energy, 0.0)
+        measured = problem.operator.squared_norm(state.gradient)
+        size = self.share * tm.steps.exact_step(state.gradient.squared_norm(), measured, 0.0)
         return self._at(problem, state.gradient.retract(size), size)
 
     def save(self, state: RelaxedState) -> dict[str, Array]:

@@ -13,7 +13,7 @@ import tensormend as tm
 from cases import METHODS
 from tensormend.errors import DataWarning, InputError
 from tensormend.recovery.registry import make_solver
-from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto, SeMPIHT
+from tensormend.recovery.solvers import RCG, RGN, SMQRGD, Auto, SeMPIHT, Shrink
 
 pytestmark = pytest.mark.numerical
 
@@ -134,6 +134,11 @@ def refuse(message: str, **options: Any) -> Any:
         ),
         refuse("step must be one of 'constant', 'normalized'", step="long"),
         refuse("a constant step must be a positive number", step=-1),
+        refuse("a positive number or a step rule, got True", step=True),
+        refuse("a positive number or a step rule, got <class", step=tm.steps.NormalizedStep),
+        refuse("max_iter must be an integer, 0 or more, got True", max_iter=True),
+        refuse("tol must be a number, 0 or more, got True", tol=True),
+        refuse("one number per mode, got 2 for 3 modes", method=Shrink(mode_weights=(1.0, 2.0))),
         refuse("init must be one of spectral, corrected, random", init="zero"),
         refuse("init must have shape", init=tm.simulate.random_tucker((3, 3, 3), 2, rng=0)),
         refuse(
@@ -150,13 +155,13 @@ def refuse(message: str, **options: Any) -> Any:
         refuse("init must be finite", init=TRUTH * np.nan),
         refuse("a complex init", init=TRUTH * 1j),
         refuse("validation_data must be a pair of indices and values", validation_data=[[0, 0, 0]]),
-        refuse("max_iter must be a whole number", max_iter=3.5),
-        refuse("max_iter must be a whole number", max_iter=None),
+        refuse("max_iter must be an integer", max_iter=3.5),
+        refuse("max_iter must be an integer", max_iter=None),
         refuse("tol must be a number", tol=None),
         refuse("time_limit must be a number, 0 or more, or None", time_limit="1"),
         refuse("validation_fraction must be a fraction of the", validation_fraction=1.5),
         refuse("held-out measurements must be finite", validation_data=([[0, 0, 0]], [np.nan])),
-        refuse("max_iter must be a whole number, 0 or more", max_iter=-1),
+        refuse("max_iter must be an integer, 0 or more", max_iter=-1),
         refuse("threads must be 1 or more", threads=0),
         refuse("observed must be a boolean array", observed=np.ones(SHAPE)),
         refuse("observed must be a boolean array", observed=np.ones((2, 2), bool)),
@@ -321,7 +326,7 @@ def test_typos_in_options_are_named() -> None:
 
 def test_held_out_entries_that_are_known_warn() -> None:
     places = np.argwhere(KNOWN)[:7]
-    with pytest.warns(DataWarning, match="7 held-out entries are also given"):
+    with pytest.warns(DataWarning, match="7 entries of validation_data are also observed"):
         tm.complete(
             np.where(KNOWN, DENSE, np.nan),
             2,

@@ -531,7 +531,7 @@ def test_settings_are_checked() -> None:
         tm.StoppingCriteria(tol=-1)
     with pytest.raises(InputError, match="patience"):
         tm.StoppingCriteria(patience=0)
-    with pytest.raises(InputError, match="every 1 iteration"):
+    with pytest.raises(InputError, match="every must be an integer, 1 or more"):
         tm.Checkpoint("x", every=0)
 
 

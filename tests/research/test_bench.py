@@ -456,7 +456,10 @@ def test_large_records_are_kept_compressed(tmp_path: Path) -> None:
     [
         (["--repeats", "0"], "--repeats must be 1 or more, got 0"),
         (["--time-limit", "0"], "expected a time above 0"),
-        (["--redraw", "nowhere.jsonl"], "--redraw takes a file of records, got nowhere.jsonl"),
+        (
+            ["--redraw", "nowhere.jsonl"],
+            "must be an existing file of records, got nowhere.jsonl",
+        ),
     ],
 )
 def test_the_command_refuses(

@@ -100,12 +100,15 @@ def _describe(
     for k, mode in enumerate(found.modes):
         least, most = 100 * mode.least, 100 * mode.most
         text = f"{count(mode.size, 'slice')}, {least:.3g} to {most:.3g}% observed"
-        if mode.n_unseen_fibres:
-            text += f", {count(mode.n_unseen_fibres, 'fibre')} without observed entries"
+        if mode.n_empty_fibres:
+            text += f", {count(mode.n_empty_fibres, 'fibre')} without observed entries"
         yield (f"mode {k}", text if mode.name == f"mode {k}" else f"{mode.name}: {text}")
-        if mode.n_unseen:
+        if mode.n_empty_slices:
             slices = count(mode.size, "slice")
-            yield "", f"no observed entry at {mode.unseen} ({mode.n_unseen} of {slices})"
+            yield (
+                "",
+                f"no observed entry at {mode.empty_slices} ({mode.n_empty_slices} of {slices})",
+            )
     yield from _describe_ranks(found)
     if command is None:
         yield (

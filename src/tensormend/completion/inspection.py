@@ -45,11 +45,11 @@ class Mode:
         Number of indices.
     least, most : float
         Smallest and largest observed fraction of its slices.
-    n_unseen : int
+    n_empty_slices : int
         Number of slices without any observed entry.
-    unseen : str
+    empty_slices : str
         Labels of the first of these.
-    n_unseen_fibres : int
+    n_empty_fibres : int
         Number of fibres along the mode without any observed entry.
     """
 
@@ -57,9 +57,9 @@ class Mode:
     size: int
     least: float
     most: float
-    n_unseen: int
-    unseen: str
-    n_unseen_fibres: int
+    n_empty_slices: int
+    empty_slices: str
+    n_empty_fibres: int
 
 
 @dataclass(frozen=True)
@@ -185,19 +185,21 @@ def inspect(
             f"time_limit must be 0 or more, got {time_limit}; 0 makes no trial fits",
             parameter="time_limit",
         )
-    known = as_observations(data, **where)
-    coverage = measure_coverage(known.indices, known.shape)
+    observations = as_observations(data, **where)
+    coverage = measure_coverage(observations.indices, observations.shape)
     clock = time.perf_counter()
-    ranks = list(_carried(known))
-    tried = _try_ranks(known, ranks, clock + time_limit, threads, rng) if time_limit else []
-    pattern = find_pattern(known.indices, known.shape)
-    folds = draw_folds(known.indices, known.shape, np.random.default_rng(0), pattern=pattern)
+    ranks = list(_carried(observations))
+    tried = _try_ranks(observations, ranks, clock + time_limit, threads, rng) if time_limit else []
+    pattern = find_pattern(observations.indices, observations.shape)
+    folds = draw_folds(
+        observations.indices, observations.shape, np.random.default_rng(0), pattern=pattern
+    )
     return Inspection(
-        shape=known.shape,
-        dtype=str(known.values.dtype),
-        n_observed=len(known.values),
-        modes=tuple(_describe_mode(known, k, mode) for k, mode in enumerate(coverage)),
-        values=_measure(known),
+        shape=observations.shape,
+        dtype=str(observations.values.dtype),
+        n_observed=len(observations.values),
+        modes=tuple(_describe_mode(observations, k, mode) for k, mode in enumerate(coverage)),
+        values=_measure(observations),
         pattern=pattern,
         n_folds=max(len(folds), 1),
         ranks=tuple(tried + ranks[len(tried) :]),
@@ -207,32 +209,36 @@ def inspect(
     )
 
 
-def _describe_mode(known: Observations, k: int, mode: ModeCoverage) -> Mode:
-    name, unseen = known.container.describe(k, mode.unseen[:N_SHOWN].tolist())
-    more = ", ..." if len(mode.unseen) > N_SHOWN else ""
+def _describe_mode(observations: Observations, k: int, mode: ModeCoverage) -> Mode:
+    name, empty_slices = observations.container.describe(k, mode.empty_slices[:N_SHOWN].tolist())
+    more = ", ..." if len(mode.empty_slices) > N_SHOWN else ""
     return Mode(
-        name=str(getattr(known.container, "dims", {k: name})[k]),
-        size=known.shape[k],
+        name=str(getattr(observations.container, "dims", {k: name})[k]),
+        size=observations.shape[k],
         least=float(mode.fraction.min()),
         most=float(mode.fraction.max()),
-        n_unseen=len(mode.unseen),
-        unseen=f"{unseen}{more}" if len(mode.unseen) else "",
-        n_unseen_fibres=mode.n_unseen_fibres,
+        n_empty_slices=len(mode.empty_slices),
+        empty_slices=f"{empty_slices}{more}" if len(mode.empty_slices) else "",
+        n_empty_fibres=mode.n_empty_fibres,
     )
 
 
-def _measure(known: Observations) -> Values:
-    values = np.abs(known.values) if known.values.dtype.kind == "c" else known.values
+def _measure(observations: Observations) -> Values:
+    values = (
+        np.abs(observations.values)
+        if observations.values.dtype.kind == "c"
+        else observations.values
+    )
     numbers = (values.min(), values.mean(dtype=float), values.max(), values.std(dtype=float))
     return Values(*map(float, numbers))
 
 
-def _carried(known: Observations) -> Iterator[RankTrial]:
+def _carried(observations: Observations) -> Iterator[RankTrial]:
     """Yield increasing ranks for which there are enough entries."""
     before: tuple[int, ...] = ()
     for r in RANKS:
-        rank = cap_rank([r] * len(known.shape), known.shape)
-        each = len(known.values) / degrees_of_freedom(known.shape, rank)
+        rank = cap_rank([r] * len(observations.shape), observations.shape)
+        each = len(observations.values) / degrees_of_freedom(observations.shape, rank)
         if rank == before or each < ENOUGH:
             return
         before = rank
@@ -240,7 +246,7 @@ def _carried(known: Observations) -> Iterator[RankTrial]:
 
 
 def _try_ranks(
-    known: Observations,
+    observations: Observations,
     ranks: Sequence[RankTrial],
     deadline: float,
     threads: int | None,
@@ -248,7 +254,7 @@ def _try_ranks(
 ) -> list[RankTrial]:
     """Fit each rank to nine tenths of the entries until the error on the others stops falling."""
     tried: list[RankTrial] = []
-    if len(known.values) > MANY:
+    if len(observations.values) > MANY:
         return tried
     for trial in ranks:
         left = deadline - time.perf_counter()
@@ -259,10 +265,10 @@ def _try_ranks(
             warnings.simplefilter("ignore")  # `complete` issues the same warnings
             try:
                 result = complete(
-                    known.values,
+                    observations.values,
                     trial.rank,
-                    indices=known.indices,
-                    shape=known.shape,
+                    indices=observations.indices,
+                    shape=observations.shape,
                     validation_fraction=FRACTION,
                     time_limit=left,
                     threads=threads,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -23,7 +23,9 @@ __all__ = [
     "as_rank",
     "as_shape",
     "cap_rank",
+    "check_count",
     "check_memory",
+    "check_number",
     "gaussian",
     "inner",
     "is_inexact",
@@ -218,6 +220,70 @@ def cap_rank(rank: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     for k, r in enumerate(out):
         out[k] = min(r, math.prod(out[:k] + out[k + 1 :]))
     return tuple(out)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    requirement: str,
+    is_valid: Callable[[float], bool],
+    *,
+    optional: bool = False,
+) -> None:
+    """Refuse a setting that is not a real number, or not in its range.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting, for the message.
+    value : object
+        The setting.
+    requirement : str
+        What is expected, for the message, such as ``"a positive number"``.
+    is_valid : callable
+        Whether a number is in the range; false for NaN.
+    optional : bool, default=False
+        Whether ``None`` is valid.
+
+    Raises
+    ------
+    InputError
+        If the value is a boolean, not a number, or not in the range.
+
+    Examples
+    --------
+    >>> check_number("decay", 2.0, "a number between 0 and 1", lambda number: 0 < number < 1)
+    Traceback (most recent call last):
+    tensormend.errors.InputError: decay must be a number between 0 and 1, got 2.0
+    """
+    if value is None and optional:
+        return
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if not is_number or isinstance(value, bool) or not is_valid(value):
+        ending = ", or None" if optional else ""
+        raise InputError(f"{name} must be {requirement}{ending}, got {value!r}")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse a setting that is not an integer, or too small.
+
+    Parameters
+    ----------
+    name : str
+        Name of the setting, for the message.
+    value : object
+        The setting.
+    least : int
+        Smallest valid value.
+
+    Raises
+    ------
+    InputError
+        If the value is a boolean, not an integer, or below ``least``.
+    """
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_integer or value < least:
+        raise InputError(f"{name} must be an integer, {least} or more, got {value!r}")
 
 
 def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: str) -> None:

@@ -18,6 +18,7 @@ from tensormend.core.implicit import as_implicit, exact_core, leading_basis, pro
 from tensormend.core.linalg import eigh
 from tensormend.core.subspaces import leading_eigenvectors
 from tensormend.core.tucker import Tucker
+from tensormend.errors import InputError
 
 __all__ = ["Shrunk", "shrink"]
 
@@ -83,6 +84,11 @@ def shrink(
     Shrunk
         The regularized tensor and the weights of its directions.
 
+    Raises
+    ------
+    InputError
+        If ``mode_weights`` does not have one number per mode.
+
     Notes
     -----
     In mode ``k`` of the current tensor, the direction of singular value ``s`` is multiplied by
@@ -102,6 +108,11 @@ def shrink(
     """
     z = as_implicit(z)
     limits = tuple(z.shape) if rank is None else tuple(rank)
+    if mode_weights is not None and len(mode_weights) != len(limits):
+        raise InputError(
+            f"mode_weights must have one number per mode, got {len(mode_weights)} for "
+            f"{len(limits)} modes"
+        )
     core, bases = exact_core(z) or (None, None)
     if core is None:
         guesses = (None,) * len(limits) if init is None else init

@@ -86,7 +86,7 @@ class SparsePlusTucker:
     def _cross(self) -> tuple[Array, ...]:
         """``M_k(S ×_{j≠k} U_j^H) M_k(C)^H`` for every mode ``k``, ``S`` being the sparse part."""
         x, f = self._low_rank(), self.fibres
-        _, _, gradients, _ = kernels.tucker_pullback(
+        _, _, gradients, _ = kernels.tucker_gradient(
             f.tree,
             self.values,
             x.core.transpose(f.modes),
@@ -115,8 +115,8 @@ class SparsePlusTucker:
         diagonal = None
         if shrink != 1:
             n = self.shape[mode]
-            energies = kernels.leaf_energies(fibres.tree, values, n, self.threads)
-            diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
+            squares = kernels.leaf_squared_norms(fibres.tree, values, n, self.threads)
+            diagonal = ((shrink - 1) * squares)[:, None].astype(squares.dtype)
 
         def sparse(q: Array) -> Array:
             q = np.ascontiguousarray(q)
@@ -202,7 +202,7 @@ class SparsePlusTucker:
         """Core ``self ×_k U_k^H`` over all modes, without any large array."""
         modes = self.fibres.modes
         zero = np.zeros(tuple(factors[k].shape[1] for k in modes), dtype=self.dtype)
-        _, core, _, _ = kernels.tucker_pullback(
+        _, core, _, _ = kernels.tucker_gradient(
             self.fibres.tree,
             self.values,
             zero,

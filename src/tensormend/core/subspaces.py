@@ -58,8 +58,8 @@ def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Ar
     edges = np.cumsum([len(block) for block in blocks])[:-1]
     diagonal: Array | float = 0.0
     if shrink != 1:
-        energies = np.einsum("ij,ij->i", matrix, matrix.conj()).real
-        diagonal = ((shrink - 1) * energies)[:, None].astype(energies.dtype)
+        squares = np.einsum("ij,ij->i", matrix, matrix.conj()).real
+        diagonal = ((shrink - 1) * squares)[:, None].astype(squares.dtype)
 
     def apply(q: Array) -> Array:
         pairs = list(zip(blocks, np.split(q, edges), strict=True))

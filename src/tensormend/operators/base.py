@@ -229,8 +229,8 @@ class Operator:
         Gradient
             Loss, ``||A*(y - A(x))||`` and negative gradients.
         """
-        seen = self.forward_tucker(x)
-        misfit = -seen if y is None else y - seen
+        measured = self.forward_tucker(x)
+        misfit = -measured if y is None else y - measured
         back = as_implicit(self.adjoint_tensor(misfit))
         parts: tuple[Array, ...] = ()
         if factors:

@@ -229,24 +229,24 @@ class Sampling(Operator):
         self._check_tensor(x)
         f = self.fibres
         core, panels = _tree_order(x, f.modes)
-        square, core, gradients, values = kernels.tucker_pullback(
+        square, core, gradients, values = kernels.tucker_gradient(
             f.tree,
             np.zeros(self.n_measurements, dtype=x.dtype) if y is None else self._stored(y),
             core,
             panels,
-            want_residual=residual,
+            return_residual=residual,
             subtract=True,
             threads=self.threads,
         )
         core, parts = self._in_mode_order(core, gradients)
         weight = self.multiplier**2
-        seen = EMPTY if values is None else self._measured(values)
+        measured = EMPTY if values is None else self._measured(values)
         size = weight * math.sqrt(square)
-        return Gradient(0.5 * weight * square, size, core, parts if factors else (), seen)
+        return Gradient(0.5 * weight * square, size, core, parts if factors else (), measured)
 
     def gauss_newton_product(self, d: TuckerTangent) -> GaussNewtonProduct:
         """Apply ``A*A`` in one pass over the entries, keeping no measurement."""
-        square, core, gradients = kernels.tucker_normal(*self._moving(d), self.threads)
+        square, core, gradients = kernels.gauss_newton(*self._moving(d), self.threads)
         return GaussNewtonProduct(
             self.multiplier**2 * square, *self._in_mode_order(core, gradients)
         )
@@ -254,11 +254,11 @@ class Sampling(Operator):
     def squared_norm(self, x: Tucker | TuckerTangent) -> float:
         """Squared norm of the entries, which are not kept."""
         if isinstance(x, TuckerTangent):
-            square = kernels.tangent_energy(*self._moving(x), self.threads)
+            square = kernels.tangent_squared_norm(*self._moving(x), self.threads)
         else:
             self._check_tensor(x)
             core, factors = _tree_order(x, self.fibres.modes)
-            square = kernels.tucker_energy(self.fibres.tree, core, factors, self.threads)
+            square = kernels.tucker_squared_norm(self.fibres.tree, core, factors, self.threads)
         return float(self.multiplier**2 * square)
 
     def gradient_step(self, x: Tucker, y: Array) -> tuple[float, SparsePlusTucker]:
@@ -330,7 +330,7 @@ class Sampling(Operator):
         """Squared norm of the entries of a tangent vector of a single mode."""
         f, _ = self.fibres.along(tangent.mode)
         panels = np.hstack([tangent.left, tangent.along]), (tangent.across, tangent.rows)
-        square = kernels.mode_energy(f.tree, f.columns, *panels, self.threads)
+        square = kernels.mode_squared_norm(f.tree, f.columns, *panels, self.threads)
         return float(self.multiplier**2 * square)
 
     # between the order of the tree and that of the modes

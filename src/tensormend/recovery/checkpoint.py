@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import Array
+from tensormend.core.algebra import Array, check_count, check_number
 from tensormend.core.storage import load_arrays, save_arrays
 from tensormend.core.tucker import Tucker
 from tensormend.errors import CheckpointError, CheckpointWarning, InputError, warn_user
@@ -73,10 +73,8 @@ class Checkpoint:
     extra: Callable[[], Mapping[str, Array]] | None = None
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise InputError(f"a checkpoint is saved every 1 iteration or more, got {self.every}")
-        if not self.seconds >= 0:
-            raise InputError(f"a checkpoint is saved every 0 seconds or more, got {self.seconds}")
+        check_count("every", self.every, 1)
+        check_number("seconds", self.seconds, "a number, 0 or more", lambda number: number >= 0)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Starting points that do not depend on the method.
+"""Initial estimates that do not depend on the method.
 
 The paper's spectral initial point ``H(A* y)`` belongs to each method of the paper, which has its
 own ``H``: a solver makes it when it is given none.

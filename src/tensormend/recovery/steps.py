@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from tensormend.core.algebra import check_number
 from tensormend.errors import InputError
 
 ROUNDING = 100  # a projection below this many eps of what was projected is rounding
@@ -26,12 +28,15 @@ __all__ = [
 class StepRule(Protocol):
     """A rule for the step along a direction ``d``.
 
-    ``squared_norm()`` is ``||d||^2`` and ``energy()`` is ``||A(d)||^2``; both are computed only
-    if called. A direction of norm ``rounding`` or less is rounding.
+    ``squared_norm()`` returns ``||d||^2``, ``measured_squared_norm()`` returns ``||A(d)||^2``; they
+    are computed only if called. A direction with a norm of at most ``rounding`` is rounding error.
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
+        self,
+        squared_norm: Callable[[], float],
+        measured_squared_norm: Callable[[], float],
+        rounding: float,
     ) -> float:
         """Return the step size."""
         ...
@@ -55,14 +60,18 @@ class ConstantStep:
     value: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.value) and self.value > 0):
-            raise InputError(f"a constant step must be a positive number, got {self.value}")
+        check_number(
+            "a constant step", self.value, "a positive number", lambda value: 0 < value < math.inf
+        )
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
+        self,
+        squared_norm: Callable[[], float],
+        measured_squared_norm: Callable[[], float],
+        rounding: float,
     ) -> float:
         """Return the value."""
-        del squared_norm, energy, rounding
+        del squared_norm, measured_squared_norm, rounding
         return float(self.value)
 
 
@@ -74,14 +83,17 @@ class NormalizedStep:
     """
 
     def __call__(
-        self, squared_norm: Callable[[], float], energy: Callable[[], float], rounding: float
+        self,
+        squared_norm: Callable[[], float],
+        measured_squared_norm: Callable[[], float],
+        rounding: float,
     ) -> float:
         """Return the ratio, or 1 where the direction is rounding or the operator is blind to it."""
-        return exact_step(squared_norm(), energy(), rounding)
+        return exact_step(squared_norm(), measured_squared_norm(), rounding)
 
 
-def exact_step(slope: float, energy: float, rounding: float) -> float:
-    """Compute the step ``slope / energy`` that minimizes the loss along a direction.
+def exact_step(slope: float, measured_squared_norm: float, rounding: float) -> float:
+    """Compute the step ``slope / measured_squared_norm`` that minimizes the loss along a direction.
 
     Where the direction is rounding, or the operator is blind to it, the ratio means nothing and 1
     is returned.
@@ -90,7 +102,7 @@ def exact_step(slope: float, energy: float, rounding: float) -> float:
     ----------
     slope : float
         Inner product of the direction with the negative gradient.
-    energy : float
+    measured_squared_norm : float
         ``||A(d)||^2`` of the direction.
     rounding : float
         Norm up to which the direction is rounding.
@@ -100,7 +112,9 @@ def exact_step(slope: float, energy: float, rounding: float) -> float:
     float
         Step size.
     """
-    return slope / energy if energy > 0 and slope > rounding**2 else 1.0
+    return (
+        slope / measured_squared_norm if measured_squared_norm > 0 and slope > rounding**2 else 1.0
+    )
 
 
 class Evaluated(Protocol):
@@ -191,7 +205,7 @@ def as_step(step: str | float | StepRule) -> StepRule:
         return rules[step]
     if isinstance(step, int | float | np.number) and not isinstance(step, bool):
         return ConstantStep(float(step))
-    if callable(step):
+    if callable(step) and not isinstance(step, type):
         return step
     raise InputError(
         f"step must be 'constant', 'normalized', a positive number or a step rule, got {step!r}"

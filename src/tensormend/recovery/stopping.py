@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensormend.errors import InputError
+from tensormend.core.algebra import check_count, check_number
 from tensormend.recovery.result import IterationRecord, Status
 
 __all__ = ["StoppingCriteria"]
@@ -79,17 +79,15 @@ class StoppingCriteria:
 
     def __post_init__(self) -> None:
         for name in ("tol", "xtol", "truth_tol", "min_delta", "time_limit"):
-            value = getattr(self, name)
-            optional = name not in ("tol", "min_delta")
-            if value is None and optional:
-                continue
-            if not isinstance(value, int | float | np.number) or not value >= 0:
-                ending = ", or None" if optional else ""
-                raise InputError(f"{name} must be a number, 0 or more{ending}, got {value!r}")
-        for name, least in (("max_iter", 0), ("patience", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")
+            check_number(
+                name,
+                getattr(self, name),
+                "a number, 0 or more",
+                lambda number: number >= 0,
+                optional=name not in ("tol", "min_delta"),
+            )
+        check_count("max_iter", self.max_iter, 0)
+        check_count("patience", self.patience, 1)
 
     @property
     def effective_xtol(self) -> float:

@@ -85,7 +85,7 @@ def fit_cost(
     rank : int or sequence of int
         Rank of the tensor.
     size : int
-        Number of known entries.
+        Number of observed entries.
     dtype : dtype, default=float64
         Their data type.
     method : str, default='auto'
@@ -99,7 +99,7 @@ def fit_cost(
 
     Notes
     -----
-    Memory is counted array by array, from the sort to the iteration, for entries at random places
+    Memory is counted array by array, from the sort to the iteration, for entries at random indices
     in any order, and 30% are added: peaks that were measured lie between a half and nine tenths of
     it. Entries that come sorted take less. The time is a model of the passes, scaled by what a
     small pass takes on this machine; it is good to a factor of three, and leaves out the panels of

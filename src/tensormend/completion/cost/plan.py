@@ -30,19 +30,16 @@ from tensormend.recovery.registry import make_solver
 
 __all__ = ["Plan", "measure_speed"]
 
-# Bytes of an entry: its coordinate in a mode, its place in an order. Bytes of a node: its
+# Bytes of an entry: its coordinate in a mode, its position in an order. Bytes of a node: its
 # coordinate and where its children begin; and while it is found, lists that grow and are copied.
-COLUMN, PLACE, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
-FACTOR_COPIES = 13  # iterate, gradient, directions and the panels of a retraction, at a time
-# panels that have one row for every fibre of the whole tensor
-PANELS = {"sm-qrgd": 8, "sempiht": 4}
+COLUMN, POSITION, NODE_BYTES, OPEN_NODE = 4, 8, 12, 40
 # how native/parallel.hpp cuts a pass
 MAX_CHUNKS, MIN_CHUNK, MAX_PARTIAL, PARTIALS_PER_ENTRY = 64, 16384, 2**28, 4
 
 # time in the nanoseconds of the model in `fibres`, scaled to the machine by `measure_speed`
 START_PASSES = 25
 WIDE = 1.4  # of a pass, as many measure a tangent vector
-DIGIT = 2 * SORT  # of an index, to sort an entry and find its place
+DIGIT = 2 * SORT  # of an index, to sort an entry and find its position
 FACTOR_ENTRY = 10.0  # of small dense algebra, a pass
 CACHE, MISS, WORST_MISS = 2**20, 25.0, 100.0  # a row out of cache, by doublings of the panel
 
@@ -101,23 +98,23 @@ class Plan:
         return self.size / degrees_of_freedom(self.shape, self.rank)
 
     def nodes(self, modes: Sequence[int]) -> list[float]:
-        """Nodes of every level of the tree, as many as random places have."""
-        places, out = 1.0, []
+        """Nodes of every level of the tree, expected for random indices."""
+        n_positions, out = 1.0, []
         for k in modes[:-1]:
-            places *= self.shape[k]
-            out.append(-places * math.expm1(-self.size / places))
+            n_positions *= self.shape[k]
+            out.append(-n_positions * math.expm1(-self.size / n_positions))
         return out
 
     def tree(self, modes: Sequence[int]) -> float:
         """Bytes of the entries in tree order, and of the permutation into it."""
         nodes = NODE_BYTES * sum(self.nodes(modes))
-        return nodes + (COLUMN + PLACE) * self.size
+        return nodes + (COLUMN + POSITION) * self.size
 
     def building(self, modes: Sequence[int], n_given: int) -> float:
         """Bytes while the tree is built from columns, some of which are made for it."""
-        sorting = 2 * PLACE * self.size
+        sorting = 2 * POSITION * self.size
         columns = COLUMN * len(self.shape) * self.size
-        opening = PLACE * self.size + columns + OPEN_NODE * sum(self.nodes(modes))
+        opening = POSITION * self.size + columns + OPEN_NODE * sum(self.nodes(modes))
         return max(sorting, opening) + COLUMN * n_given * self.size
 
     def stages(self) -> Iterator[tuple[str, float]]:
@@ -131,16 +128,22 @@ class Plan:
             held += self.tree(self.modes)
         held += values  # arranged
         if self.is_sequential:
-            numbers = 4 * PLACE * self.nodes(self.modes)[-1]  # of the fibres, and while found
+            numbers = 4 * POSITION * self.nodes(self.modes)[-1]  # of the fibres, and while found
             n_panels = 1 + (self.modes[-1] != d - 1)  # copied where its axes are not in order
             bases = self.block_iteration
-            yield "while the start is computed", held + numbers + n_panels * self.panel + bases
+            yield (
+                "while the initial estimate is computed",
+                held + numbers + n_panels * self.panel + bases,
+            )
         else:
             others = [(*(j for j in stored if j != k), k) for k in stored if k != self.modes[-1]]
             for modes in others:
-                yield "while the start is computed", held + self.building(modes, d - 1)
+                yield "while the initial estimate is computed", held + self.building(modes, d - 1)
                 held += self.tree(modes) + values
-            yield "while the start is computed", held + self.block_iteration + self.factors(1)
+            yield (
+                "while the initial estimate is computed",
+                held + self.block_iteration + self.factors(1),
+            )
             held -= len(others) * values
         held += self.cost.n_residuals * values
         core = 4 * self.width * math.prod(2 * r for r in self.cost.rank)
@@ -154,9 +157,9 @@ class Plan:
 
     @property
     def panel(self) -> float:
-        """Bytes of a panel with one row for every fibre along the lead mode."""
-        lead = self.modes[-1]
-        return self.width * math.prod(self.shape) / self.shape[lead] * self.rank[lead]
+        """Bytes of a panel with one row for every fibre along the leaf mode."""
+        leaf = self.modes[-1]
+        return self.width * math.prod(self.shape) / self.shape[leaf] * self.rank[leaf]
 
     @property
     def is_sequential(self) -> bool:
@@ -168,7 +171,7 @@ class Plan:
 
     @property
     def block_iteration(self) -> float:
-        """Bytes of the bases that the start finds eigenvectors in, and of a pass over them."""
+        """Bytes of the bases of the eigenvectors of the initialization, and of a pass over them."""
         most = 0.0
         for n, r in zip(self.shape, self.cost.rank, strict=True):
             block = min(n, r + max(3, r // 2))
@@ -179,7 +182,7 @@ class Plan:
 
     @property
     def partial_sums(self) -> float:
-        """Bytes of the sums of a pull-back."""
+        """Bytes of the sums of a gradient."""
         below = sum(self.shape[k] * self.cost.rank[k] for k in self.modes[1:])
         return self.chunk_sums(below + math.prod(self.cost.rank))
 
@@ -193,7 +196,7 @@ class Plan:
     # how long it takes
 
     def work(self, passes: int) -> float:
-        """Nanoseconds of the model for sorting, start and passes."""
+        """Nanoseconds of the model for sorting, initialization and passes."""
         n_sorts = 1 + (self.modes != tuple(range(len(self.shape))))
         n_digits = sum(1 + (n > 2**16) for n in self.shape)
         factors = sum(n * r for n, r in zip(self.shape, self.rank, strict=True))
@@ -230,6 +233,6 @@ def measure_speed(threads: int) -> float:
     seconds = math.inf
     for _ in range(10):  # the least is the one that nothing disturbed
         clock = time.perf_counter()
-        kernels.tucker_pullback(fibres.tree, y, core, factors, threads=threads)
+        kernels.tucker_gradient(fibres.tree, y, core, factors, threads=threads)
         seconds = min(seconds, time.perf_counter() - clock)
     return seconds / plan.pass_work()

@@ -1,4 +1,4 @@
-"""The charts of a completion: how it went, what was chosen, what is known, what was found."""
+"""Charts of a completion: iterations, compared models, observed entries and fitted components."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ __all__ = [
     "find_principal",
 ]
 
-BALANCED = 3  # style of models that shrink modes differently
+WEIGHTED = 3  # style of models with weights per mode
 N_COMPONENTS = 3  # columns of a factor that are drawn
-N_NAMED, MAX_MARKED = 12, 200  # unseen slices that are named, and that are marked
+N_NAMED, MAX_MARKED = 12, 200  # empty_slices slices that are named, and that are marked
 MAX_BINS = 96  # of a mode, in the image of what is observed
 BY_CHANCE = 1.5  # times the variance of entries missing at random: no structure to speak of
 FEW, MANY = 16, 40  # indices along a mode, and along other axes, that have a mark each
@@ -68,21 +68,21 @@ class Figure:
 def draw_course(result: Completion) -> list[Figure]:
     """Draw the errors over the iterations, and over the models that were tried."""
     figures = []
-    shrunken = [trial for trial in result.trials if trial.model == "shrinkage"]
+    shrinkage = [trial for trial in result.trials if trial.model == "shrinkage"]
     ranked = [trial for trial in result.trials if trial.model == "tucker"]
     chosen = result.best_trial
-    if shrunken:
+    if shrinkage:
         is_here = chosen is not None and chosen.model == "shrinkage"
-        figures.append(_draw_strengths(shrunken, chosen if is_here else None))
+        figures.append(_draw_strengths(shrinkage, chosen if is_here else None))
     if ranked:
         is_here = chosen is not None and chosen.model == "tucker"
         figures.append(_draw_ranks(ranked, chosen if is_here else None))
     if len(result.fit.history) > 1:
-        figures.append(_draw_trace(result))
+        figures.append(_draw_history(result))
     return figures
 
 
-def _draw_trace(result: Completion) -> Figure:
+def _draw_history(result: Completion) -> Figure:
     residual, held = result.fit.history.residual, result.fit.history.validation_error
     steps = np.arange(len(residual), dtype=float)
     kind = _marks(len(residual))
@@ -108,7 +108,7 @@ def _draw_strengths(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
         series.append(_over_strength(part, _name_center(center), style))
     tuned = [trial for trial in trials if trial.mode_weights is not None]
     if tuned:
-        series.append(_over_strength(tuned, "balanced", BALANCED))
+        series.append(_over_strength(tuned, "weights per mode", WEIGHTED))
     if chosen is not None:
         series.append(
             Series(np.array([chosen.strength]), np.array([chosen.error]), "selected", "ring", 1)
@@ -133,7 +133,7 @@ def _over_strength(trials: Sequence[Trial], name: str, style: int) -> Series:
         np.array([getattr(trial, column) for trial in trials], dtype=float)
         for column in ("strength", "error", "standard_error")
     )
-    kind: Marks = "points" if style == BALANCED else "both"
+    kind: Marks = "points" if style == WEIGHTED else "both"
     return Series(x, y, name, kind, style, np.nan_to_num(spread))
 
 
@@ -147,15 +147,17 @@ def _draw_ranks(trials: Sequence[Trial], chosen: Trial | None) -> Figure:
     """Draw the held-out error over the ranks in the order in which they were tried."""
     errors = np.array([trial.error for trial in trials])
     spread = np.nan_to_num(np.array([trial.standard_error for trial in trials]))
-    places = np.arange(len(trials), dtype=float)
+    positions = np.arange(len(trials), dtype=float)
     names = np.array([" ".join(map(str, trial.rank)) for trial in trials], dtype=object)
-    series = [Series(places, errors, "tried", "both", 0, spread)]
+    series = [Series(positions, errors, "tried", "both", 0, spread)]
     title = f"Held-out error of {len(trials)} ranks"
     caption = "Ranks in the order in which they were tried. Bars are one standard error."
     if chosen is not None:
         at = [k for k, trial in enumerate(trials) if trial.rank == chosen.rank]
         if at:
-            series.append(Series(places[at[-1:]], np.array([chosen.error]), "selected", "ring", 1))
+            series.append(
+                Series(positions[at[-1:]], np.array([chosen.error]), "selected", "ring", 1)
+            )
         caption += f" Rank {chosen.rank} was selected, with an error of {number(chosen.error)}."
     x = mode_axis(Mode("rank", len(trials), names))
     y = log_axis("held-out error", errors)
@@ -169,19 +171,19 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     """Draw the observed fraction over two modes and over the slices of each."""
     trust = result.trust
     figures = [_draw_pair(result.observations, modes)]
-    for mode, fraction, unseen in zip(
-        modes, trust.observed_fraction, trust.unseen_slices, strict=True
+    for mode, fraction, empty_slices in zip(
+        modes, trust.observed_fraction, trust.empty_slices, strict=True
     ):
         title = f"Observed along {mode.name}"
         least, most = percent(fraction.min()), percent(fraction.max())
         span = least if least == most else f"Between {least} and {most}"
         caption = f"{span} of every slice is observed."
-        if len(unseen):
-            caption = f"{_name_unseen(mode, unseen)} {caption}"
+        if len(empty_slices):
+            caption = f"{_name_empty(mode, empty_slices)} {caption}"
         y = fraction_axis("observed fraction", fraction)
         series = [_along(mode, np.minimum(fraction, 1.0), is_bar=True)]
-        if len(unseen):
-            marked = unseen[:: math.ceil(len(unseen) / MAX_MARKED)].astype(float)
+        if len(empty_slices):
+            marked = empty_slices[:: math.ceil(len(empty_slices) / MAX_MARKED)].astype(float)
             low = np.full(len(marked), 0.02 * y.high)
             series.append(Series(marked, low, "", "points", 1))
         chart = draw_chart(f"{title}. {caption}", mode_axis(mode), y, series)
@@ -189,10 +191,10 @@ def draw_coverage(result: Completion, modes: Sequence[Mode]) -> list[Figure]:
     return figures
 
 
-def _draw_pair(known: Observations, modes: Sequence[Mode]) -> Figure:
+def _draw_pair(observations: Observations, modes: Sequence[Mode]) -> Figure:
     """Draw the two modes over which the observed entries are least evenly spread."""
     pairs = list(combinations(range(len(modes)), 2))
-    found = {pair: _observed_fractions(known, *pair) for pair in pairs}
+    found = {pair: _observed_fractions(observations, *pair) for pair in pairs}
     row, column = max(pairs, key=lambda pair: found[pair][1])
     fractions, excess = found[row, column]
     title = f"Observed over {modes[row].name} and {modes[column].name}"
@@ -209,17 +211,17 @@ def _draw_pair(known: Observations, modes: Sequence[Mode]) -> Figure:
     return Figure(title, draw_image(f"{title}. {caption}", x, y, fractions), caption)
 
 
-def _observed_fractions(known: Observations, row: int, column: int) -> tuple[Array, float]:
+def _observed_fractions(observations: Observations, row: int, column: int) -> tuple[Array, float]:
     """Return the observed fraction over two modes, and its variance relative to chance."""
-    sizes = known.shape[row], known.shape[column]
+    sizes = observations.shape[row], observations.shape[column]
     bins = [min(n, MAX_BINS) for n in sizes]
     at = [
-        known.indices[:, k].astype(np.int64) * count // n
+        observations.indices[:, k].astype(np.int64) * count // n
         for k, count, n in zip((row, column), bins, sizes, strict=True)
     ]
     counts = np.bincount(at[0] * bins[1] + at[1], minlength=bins[0] * bins[1]).reshape(bins)
     widths = [np.bincount(np.arange(n) * count // n) for n, count in zip(sizes, bins, strict=True)]
-    rest = math.prod(map(float, known.shape)) / (float(sizes[0]) * sizes[1])
+    rest = math.prod(map(float, observations.shape)) / (float(sizes[0]) * sizes[1])
     full = np.outer(*widths) * rest
     fractions = counts / full
     mean = float(counts.sum() / full.sum())
@@ -228,9 +230,9 @@ def _observed_fractions(known: Observations, row: int, column: int) -> tuple[Arr
     return np.minimum(fractions, 1.0), excess
 
 
-def _name_unseen(mode: Mode, unseen: Array) -> str:
-    names = ", ".join(mode.label(int(index)) for index in unseen[:N_NAMED])
-    more = f" and {len(unseen) - N_NAMED} more" if len(unseen) > N_NAMED else ""
+def _name_empty(mode: Mode, empty_slices: Array) -> str:
+    names = ", ".join(mode.label(int(index)) for index in empty_slices[:N_NAMED])
+    more = f" and {len(empty_slices) - N_NAMED} more" if len(empty_slices) > N_NAMED else ""
     return f"Nothing is observed at {names}{more}; values imputed there are little more than means."
 
 
@@ -288,8 +290,8 @@ def draw_spectra(principal: Principal, modes: Sequence[Mode]) -> list[Figure]:
         x = linear_axis("component", np.array([1.0, len(values)]))
         x = Axis(x.name, 0.5, len(values) + 0.5, [t for t in x.ticks if t[0] % 1 == 0 and t[0] > 0])
         y = log_axis("relative to the largest", shown)
-        places = np.arange(1.0, len(values) + 1)
-        series = [Series(places, shown, "", _marks(len(values)))]
+        positions = np.arange(1.0, len(values) + 1)
+        series = [Series(positions, shown, "", _marks(len(values)))]
         figures.append(Figure(title, draw_chart(f"{title}. {caption}", x, y, series), caption))
     return figures
 
@@ -326,7 +328,7 @@ def _along(
     mode: Mode, values: Array, name: str = "", style: int = 0, *, is_bar: bool = False
 ) -> Series:
     """Draw numbers along a mode: a line, or one by one where they are few."""
-    places = np.arange(mode.size, dtype=float)
+    positions = np.arange(mode.size, dtype=float)
     if is_bar:
-        return Series(places, values, name, "bars", style)
-    return Series(places, values, name, _marks(mode.size, FEW), style)
+        return Series(positions, values, name, "bars", style)
+    return Series(positions, values, name, _marks(mode.size, FEW), style)

@@ -133,8 +133,11 @@ class Mode:
             labels = self.labels.astype(float)
             ticks = nice_ticks(float(labels.min()), float(labels.max()), count)
             ordered = np.argsort(labels)
-            places = np.interp([tick for tick, _ in ticks], labels[ordered], ordered)
-            return [(float(place), text) for place, (_, text) in zip(places, ticks, strict=True)]
+            positions = np.interp([tick for tick, _ in ticks], labels[ordered], ordered)
+            return [
+                (float(position), text)
+                for position, (_, text) in zip(positions, ticks, strict=True)
+            ]
         step = math.ceil(self.size / count)
         every = range(0, self.size, step)
         return [(float(k), _squeeze(self.label(k))) for k in every]
@@ -157,13 +160,13 @@ class Mode:
         return bool((steps > 0).all() or ((steps < 0).all() and not self._has_dates))
 
 
-def read_modes(known: Observations) -> tuple[Mode, ...]:
+def read_modes(observations: Observations) -> tuple[Mode, ...]:
     """Read names and labels from the kind of the data."""
-    kind, order = known.container, len(known.shape)
+    kind, order = observations.container, len(observations.shape)
     names: Sequence[Hashable] = getattr(kind, "dims", [f"mode {k}" for k in range(order)])
     label = getattr(kind, "label", None)
     modes = []
-    for k, (name, size) in enumerate(zip(names, known.shape, strict=True)):
+    for k, (name, size) in enumerate(zip(names, observations.shape, strict=True)):
         labels = None
         if label is not None and size <= MAX_LABELS:
             labels = _as_labels([label(k, index) for index in range(size)])
@@ -247,11 +250,11 @@ def _date_ticks(labels: Array, count: int) -> list[Tick]:
     inside = (at >= seconds[0]) & (at <= seconds[-1])
     if not inside.any():
         return [(0.0, str(labels[0].astype("datetime64[s]")).replace("T", " "))]
-    places = np.interp(at[inside], seconds, np.arange(len(seconds)))
+    positions = np.interp(at[inside], seconds, np.arange(len(seconds)))
     several_days = labels[0].astype("datetime64[D]") != labels[-1].astype("datetime64[D]")
     return [
-        (float(place), _show_date(day, unit, several_days=bool(several_days)))
-        for place, day in zip(places, dates[inside], strict=True)
+        (float(position), _show_date(day, unit, several_days=bool(several_days)))
+        for position, day in zip(positions, dates[inside], strict=True)
     ]
 
 

@@ -165,11 +165,12 @@ def _title(result: Completion, source: str) -> str:
 
 
 def _summary(result: Completion, modes: Sequence[Mode]) -> str:
-    known = len(result.observations.values)
+    n_observed = len(result.observations.values)
     whole = math.prod(mode.size for mode in modes)
     sizes = " × ".join(f"{mode.size:,}" for mode in modes)
     names = ", ".join(mode.name for mode in modes)
-    return f"{sizes} ({names}), of which {known:,} entries, {percent(known / whole)}, are observed."
+    fraction = percent(n_observed / whole)
+    return f"{sizes} ({names}), of which {n_observed:,} entries, {fraction}, are observed."
 
 
 # words
@@ -213,8 +214,8 @@ def _settings(result: Completion, modes: Sequence[Mode], source: str) -> Iterato
     yield "Method", result.fit.method
     yield "Rank", " × ".join(map(str, result.fit.x.rank))
     if result.best_trial is not None and math.isfinite(result.best_trial.strength):
-        balance = result.best_trial.mode_weights or (1.0,) * len(modes)
-        strengths = ", ".join(f"{result.best_trial.strength * factor:.3g}" for factor in balance)
+        weights = result.best_trial.mode_weights or (1.0,) * len(modes)
+        strengths = ", ".join(f"{result.best_trial.strength * factor:.3g}" for factor in weights)
         yield "Shrinkage strength per mode", strengths
     yield "Preprocessing", _preprocessing(result, modes)
     for note in result.notes:

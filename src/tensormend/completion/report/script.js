@@ -12,7 +12,7 @@
     return size >= 1000 && size < 1e7 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
   }
 
-  // part of the tensor: modes with a slider first, then those that are seen at once
+  // part of the tensor: modes with a slider first, then those shown at once
   class View {
     constructor(about) {
       Object.assign(this, about);
@@ -24,10 +24,10 @@
     }
     isObserved(at) { return (this.bits[at >> 3] >> (at & 7)) & 1; }
     value(number) { return this.low * (1 - number / LEVELS) + this.high * (number / LEVELS); }
-    stop(mode, places) { return clamp(Math.round(places[mode.mode] / mode.step), 0, mode.labels.length - 1); }
-    offset(places) {
+    stop(mode, indices) { return clamp(Math.round(indices[mode.mode] / mode.step), 0, mode.labels.length - 1); }
+    offset(indices) {
       let flat = 0;
-      for (let k = 0; k < this.sliders; k++) flat = flat * this.sizes[k] + this.stop(this.modes[k], places);
+      for (let k = 0; k < this.sliders; k++) flat = flat * this.sizes[k] + this.stop(this.modes[k], indices);
       return flat * this.length;
     }
   }
@@ -35,9 +35,9 @@
   const content = JSON.parse(byId("data").textContent);
   const image = new View(content.image);
   const curve = new View(content.curve);
-  const places = []; // of every mode: where both views are
+  const indices = []; // of every mode: the current index of both views
   for (const mode of [...curve.modes, ...image.modes]) {
-    places[mode.mode] = Math.floor(mode.labels.length / 2) * mode.step;
+    indices[mode.mode] = Math.floor(mode.labels.length / 2) * mode.step;
   }
 
   // images
@@ -66,9 +66,9 @@
   function chooseRange() {
     range = image.range;
     if (!byId("shared").checked) {
-      const start = image.offset(places);
+      const start = image.offset(indices);
       const sorted = image.numbers.slice(start, start + size).sort();
-      const ends = [0.01, 0.99].map((share) => sorted[Math.round(share * (size - 1))]);
+      const ends = [0.01, 0.99].map((fraction) => sorted[Math.round(fraction * (size - 1))]);
       if (ends[1] > ends[0]) range = ends;
     }
     byId("low").textContent = show(image.value(range[0]));
@@ -84,16 +84,16 @@
     const canvas = byId(id);
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(columns, rows);
-    const start = image.offset(places);
+    const start = image.offset(indices);
     let nObserved = 0;
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
         const at = start + (row * columns + column) * channels;
         const to = 4 * ((isUp ? rows - 1 - row : row) * columns + column);
-        let seen = 0;
+        let visible = 0;
         for (let k = 0; k < channels; k++) {
           const isShown = !hasMissing || image.isObserved(at + k);
-          seen |= isShown;
+          visible |= isShown;
           nObserved += isShown ? 1 : 0;
           if (channels === 3) pixels.data[to + k] = isShown ? level(image.numbers[at + k]) : 0;
         }
@@ -101,7 +101,7 @@
           const colour = 3 * level(image.numbers[at]);
           pixels.data.set(colours.subarray(colour, colour + 3), to);
         }
-        pixels.data[to + 3] = seen ? 255 : 0;
+        pixels.data[to + 3] = visible ? 255 : 0;
       }
     }
     context.putImageData(pixels, 0, 0);
@@ -120,7 +120,7 @@
       canvas.addEventListener("pointerleave", () => read(currentCell()));
       canvas.addEventListener("click", (event) => {
         const cell = cellAt(event, canvas);
-        image.shown.slice(0, 2).forEach((mode, k) => { places[mode.mode] = cell[k] * mode.step; });
+        image.shown.slice(0, 2).forEach((mode, k) => { indices[mode.mode] = cell[k] * mode.step; });
         update();
       });
     }
@@ -141,10 +141,10 @@
     return [isUp ? rows - 1 - down : down, across];
   }
 
-  function currentCell() { return image.shown.slice(0, 2).map((mode) => image.stop(mode, places)); }
+  function currentCell() { return image.shown.slice(0, 2).map((mode) => image.stop(mode, indices)); }
 
   function read([row, column]) {
-    const at = image.offset(places) + (row * columns + column) * channels;
+    const at = image.offset(indices) + (row * columns + column) * channels;
     const where = [row, column].map((stop, k) => `${image.shown[k].name} ${image.shown[k].labels[stop]}`);
     const what = Array.from({ length: channels }, (_, k) =>
       `${show(image.value(image.numbers[at + k]))}${image.isObserved(at + k) ? "" : " (imputed)"}`);
@@ -157,7 +157,7 @@
     const sides = image.shown.slice(0, 2).map((mode, k) => {
       const n = [rows, columns][k];
       if (mode.mode === along) return [0, 100];
-      const stop = image.stop(mode, places);
+      const stop = image.stop(mode, indices);
       return [(100 * (k === 0 && isUp ? n - 1 - stop : stop)) / n, 100 / n];
     });
     for (const mark of document.querySelectorAll(".mark")) {
@@ -195,15 +195,15 @@
     const width = Math.max(280, box.clientWidth), height = clamp(width * 0.4, 210, 300);
     const [left, right, top, bottom] = [56, width - 12, 12, height - 42];
     const mode = curve.shown[0];
-    const start = curve.offset(places);
+    const start = curve.offset(indices);
     const values = Array.from({ length: curve.length }, (_, k) => curve.value(curve.numbers[start + k]));
     let low = Math.min(...values), high = Math.max(...values);
     const margin = 0.06 * (high - low) || Math.abs(high) / 2 || 1;
     [low, high] = [low - margin, high + margin];
-    const x = (place) => left + ((place + 0.5) / mode.size) * (right - left);
+    const x = (index) => left + ((index + 0.5) / mode.size) * (right - left);
     const y = (value) => bottom + ((value - low) / (high - low)) * (top - bottom);
     const nObserved = values.filter((_, k) => curve.isObserved(start + k)).length;
-    const where = curve.modes.slice(0, curve.sliders).map((other) => `${other.name} ${other.labels[curve.stop(other, places)]}`);
+    const where = curve.modes.slice(0, curve.sliders).map((other) => `${other.name} ${other.labels[curve.stop(other, indices)]}`);
     const title = `Values along ${mode.name} at ${where.join(", ")}: ${nObserved} of ${values.length} observed`;
     const svg = document.createElementNS(SVG, "svg");
     for (const [key, value] of Object.entries({ class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title })) svg.setAttribute(key, value);
@@ -212,10 +212,10 @@
       add(svg, "text", { class: "end", x: left - 7, y: y(tick) + 4 }, show(tick));
     }
     let last = -Infinity;
-    for (const [place, text] of mode.ticks) {
+    for (const [index, text] of mode.ticks) {
       const half = 3.1 * text.length;
-      const middle = clamp(x(place), half, width - half);
-      add(svg, "line", { class: "tick", x1: x(place), x2: x(place), y1: bottom, y2: bottom + 4 });
+      const middle = clamp(x(index), half, width - half);
+      add(svg, "line", { class: "tick", x1: x(index), x2: x(index), y1: bottom, y2: bottom + 4 });
       if (middle - half < last + 6) continue;
       add(svg, "text", { class: "middle", x: middle, y: bottom + 17 }, text);
       last = middle + half;
@@ -223,7 +223,7 @@
     add(svg, "line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom });
     add(svg, "text", { class: "middle name", x: (left + right) / 2, y: height - 7 }, mode.name);
     const isSlider = image.modes.slice(0, image.sliders).some((other) => other.mode === mode.mode);
-    if (isSlider) add(svg, "line", { class: "now", x1: x(places[mode.mode]), x2: x(places[mode.mode]), y1: top, y2: bottom });
+    if (isSlider) add(svg, "line", { class: "now", x1: x(indices[mode.mode]), x2: x(indices[mode.mode]), y1: top, y2: bottom });
     const path = values.map((value, k) => `${k ? "L" : "M"}${x(k * mode.step).toFixed(1)} ${y(value).toFixed(1)}`);
     add(add(svg, "g", { class: "s0" }), "path", { class: "line", d: path.join("") });
     const dots = add(svg, "g", { class: "s1" });
@@ -240,7 +240,7 @@
     for (const [name, view] of [["image", image], ["curve", curve]]) {
       for (const mode of view.modes.slice(0, view.sliders)) {
         const slider = byId(`${name}-${mode.mode}`);
-        const stop = view.stop(mode, places);
+        const stop = view.stop(mode, indices);
         if (Number(slider.value) !== stop) slider.value = stop;
         slider.setAttribute("aria-valuetext", mode.labels[stop]);
         slider.nextElementSibling.textContent = mode.labels[stop];
@@ -258,7 +258,7 @@
     for (const [name, view] of [["image", image], ["curve", curve]]) {
       for (const mode of view.modes.slice(0, view.sliders)) {
         byId(`${name}-${mode.mode}`).addEventListener("input", (event) => {
-          places[mode.mode] = Number(event.target.value) * mode.step;
+          indices[mode.mode] = Number(event.target.value) * mode.step;
           update();
         });
       }

@@ -34,7 +34,7 @@ class View:
     Attributes
     ----------
     shown : tuple of int
-        Modes that are seen at once: row, column and perhaps colour, or the mode of a curve.
+        Modes that are shown at once: row, column and perhaps colour, or the mode of a curve.
     others : tuple of int
         Modes that have a slider.
     steps : tuple of int

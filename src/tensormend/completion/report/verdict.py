@@ -79,7 +79,7 @@ def _list_facts(trust: Trust) -> dict[str, str]:
         "Fitted entries": f"{trust.n_entries:,}",
         "Entries per degree of freedom": number(each),
         "Noise standard deviation (residuals)": number(trust.noise_std),
-        "Unobserved slices": str(sum(map(len, trust.unseen_slices))),
+        "Unobserved slices": str(sum(map(len, trust.empty_slices))),
     }
 
 

@@ -26,22 +26,22 @@ class ModeCoverage:
         Observed entries of every slice.
     fraction : ndarray
         The same as a fraction of the slice.
-    unseen : ndarray
+    empty_slices : ndarray
         Slices without any.
     fibre_of : ndarray
         For every entry, the number of its fibre among those observed, in C order.
-    n_unseen_fibres : int
+    n_empty_fibres : int
         Fibres along the mode without any entry.
-    unseen_fibres : ndarray
+    empty_fibres : ndarray
         The first of them, a row each, -1 in place of the mode itself.
     """
 
     counts: Array
     fraction: Array
-    unseen: Array
+    empty_slices: Array
     fibre_of: Array
-    n_unseen_fibres: int
-    unseen_fibres: Array
+    n_empty_fibres: int
+    empty_fibres: Array
 
 
 Coverage = tuple[ModeCoverage, ...]
@@ -54,7 +54,7 @@ def measure_coverage(indices: Array, shape: tuple[int, ...]) -> Coverage:
     Examples
     --------
     >>> rows, columns = measure_coverage(np.array([[0, 0], [0, 2], [3, 2]]), (4, 3))
-    >>> rows.unseen, columns.fraction
+    >>> rows.empty_slices, columns.fraction
     (array([1, 2]), array([0.25, 0.  , 0.5 ]))
     """
     out = []
@@ -63,11 +63,11 @@ def measure_coverage(indices: Array, shape: tuple[int, ...]) -> Coverage:
         sizes = [shape[j] for j in others]
         counts = np.bincount(indices[:, k], minlength=n)
         fibre_of, found = find_fibres([indices[:, j] for j in others], sizes)
-        n_unseen = math.prod(sizes) - len(found[0])
-        first = np.insert(_first_missing(found, sizes, min(n_unseen, N_NAMED)), k, -1, axis=1)
+        n_empty_fibres = math.prod(sizes) - len(found[0])
+        first = np.insert(_first_missing(found, sizes, min(n_empty_fibres, N_NAMED)), k, -1, axis=1)
         fraction = counts / float(math.prod(sizes))
-        unseen = np.flatnonzero(counts == 0)
-        out.append(ModeCoverage(counts, fraction, unseen, fibre_of, n_unseen, first))
+        empty_slices = np.flatnonzero(counts == 0)
+        out.append(ModeCoverage(counts, fraction, empty_slices, fibre_of, n_empty_fibres, first))
     return tuple(out)
 
 

@@ -197,9 +197,9 @@ def _measure(
         baseline=baseline,
         rmse_per_slice=given.rmse_per_slice(),
         observed_fraction=tuple(mode.fraction for mode in coverage),
-        unseen_slices=tuple(mode.unseen for mode in coverage),
-        n_unseen_fibres=tuple(mode.n_unseen_fibres for mode in coverage),
-        unseen_fibres=tuple(mode.unseen_fibres for mode in coverage),
+        empty_slices=tuple(mode.empty_slices for mode in coverage),
+        n_empty_fibres=tuple(mode.n_empty_fibres for mode in coverage),
+        empty_fibres=tuple(mode.empty_fibres for mode in coverage),
         noise_std=given.unit * norm(residuals) / math.sqrt(freedom) if freedom > 0 else math.nan,
         degrees_of_freedom=float(degrees_of_freedom),
         n_entries=len(residuals),
@@ -296,8 +296,8 @@ def _doubts_about_data(trust: Trust, coverage: Coverage) -> list[str]:
     needed = trust.degrees_of_freedom / sum(len(mode.counts) for mode in coverage)
     for name, mode in zip(trust.mode_names, coverage, strict=True):
         n = len(mode.counts)
-        if len(mode.unseen):
-            reasons.append(f"In {name} nothing was observed {_at(mode.unseen, n)}.")
+        if len(mode.empty_slices):
+            reasons.append(f"In {name} nothing was observed {_at(mode.empty_slices, n)}.")
         thin = np.flatnonzero((mode.counts > 0) & (mode.counts < needed))
         if len(thin) and not trust.regularized:
             reasons.append(

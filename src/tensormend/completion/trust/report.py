@@ -69,11 +69,11 @@ class Trust:
         Per mode, ``rmse`` of every slice, NaN where no entry was held out.
     observed_fraction : tuple of ndarray
         Per mode, the observed fraction of every slice.
-    unseen_slices : tuple of ndarray
+    empty_slices : tuple of ndarray
         Per mode, the indices of slices without any observed entry.
-    n_unseen_fibres : tuple of int
+    n_empty_fibres : tuple of int
         Per mode, the number of fibres along it without any observed entry.
-    unseen_fibres : tuple of ndarray
+    empty_fibres : tuple of ndarray
         Per mode, the first of these, a row of indices each, -1 for the mode itself.
     noise_std : float
         Standard deviation of the noise, from the residuals of the final fit.
@@ -105,9 +105,9 @@ class Trust:
     baseline: str
     rmse_per_slice: tuple[Array, ...]
     observed_fraction: tuple[Array, ...]
-    unseen_slices: tuple[Array, ...]
-    n_unseen_fibres: tuple[int, ...]
-    unseen_fibres: tuple[Array, ...]
+    empty_slices: tuple[Array, ...]
+    n_empty_fibres: tuple[int, ...]
+    empty_fibres: tuple[Array, ...]
     noise_std: float
     degrees_of_freedom: float
     n_entries: int
@@ -126,7 +126,7 @@ class Trust:
     @property
     def worst_mode(self) -> int | None:
         """The mode with the largest fraction of unobserved fibres; ``None`` if there are none."""
-        fractions = [count / self._n_fibres(k) for k, count in enumerate(self.n_unseen_fibres)]
+        fractions = [count / self._n_fibres(k) for k, count in enumerate(self.n_empty_fibres)]
         return int(np.argmax(fractions)) if any(fractions) else None
 
     @property
@@ -135,7 +135,7 @@ class Trust:
         k = self.worst_mode
         if k is None:
             return ""
-        count, of = self.n_unseen_fibres[k], self._n_fibres(k)
+        count, of = self.n_empty_fibres[k], self._n_fibres(k)
         return (
             f"{count:,} of {of:,} fibres along {self.mode_names[k]} have no observed entry; values "
             "imputed there follow from the other modes alone."
@@ -189,8 +189,8 @@ def _tabulate(trust: Trust) -> list[str]:
                 name,
                 str(len(fraction)),
                 f"{fraction.min():.3g} to {fraction.max():.3g}",
-                str(len(trust.unseen_slices[k])),
-                _name_fibres(trust.n_unseen_fibres[k], trust.unseen_fibres[k]),
+                str(len(trust.empty_slices[k])),
+                _name_fibres(trust.n_empty_fibres[k], trust.empty_fibres[k]),
                 _range_of_errors(errors),
             )
         )

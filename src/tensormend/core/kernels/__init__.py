@@ -50,11 +50,12 @@ __all__ = [
     "fibre_products",
     "find_nodes",
     "format_entries",
+    "gauss_newton",
     "gram_pass",
     "is_native",
-    "leaf_energies",
-    "mode_energy",
+    "leaf_squared_norms",
     "mode_pass",
+    "mode_squared_norm",
     "mode_values",
     "parse_entries",
     "read_tree",
@@ -62,27 +63,26 @@ __all__ = [
     "sort_entries",
     "split_indices",
     "survey",
-    "tangent_energy",
+    "tangent_squared_norm",
     "thread_count",
-    "tucker_energy",
-    "tucker_normal",
-    "tucker_pullback",
+    "tucker_gradient",
+    "tucker_squared_norm",
     "tucker_values",
 ]
 
 is_native = active is not reference
 tucker_values = active.tucker_values
-tucker_energy = active.tucker_energy
-tucker_pullback = active.tucker_pullback
-tucker_normal = active.tucker_normal
-tangent_energy = active.tangent_energy
+tucker_squared_norm = active.tucker_squared_norm
+tucker_gradient = active.tucker_gradient
+gauss_newton = active.gauss_newton
+tangent_squared_norm = active.tangent_squared_norm
 mode_values = active.mode_values
-mode_energy = active.mode_energy
+mode_squared_norm = active.mode_squared_norm
 mode_pass = active.mode_pass
 fibre_products = active.fibre_products
 find_nodes = active.find_nodes
 gram_pass = active.gram_pass
-leaf_energies = active.leaf_energies
+leaf_squared_norms = active.leaf_squared_norms
 read_tree = active.read_tree
 split_indices = active.split_indices
 sort_entries = active.sort_entries

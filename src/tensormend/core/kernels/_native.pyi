@@ -15,13 +15,13 @@ def tucker_values(
     factors: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
-def tucker_energy(
+def tucker_squared_norm(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
-def tangent_energy(
+def tangent_squared_norm(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
@@ -29,7 +29,7 @@ def tangent_energy(
     step_factors: Sequence[Array],
     threads: int = 1,
 ) -> float: ...
-def tucker_normal(
+def gauss_newton(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
@@ -37,12 +37,12 @@ def tucker_normal(
     step_factors: Sequence[Array],
     threads: int = 1,
 ) -> tuple[float, Array, list[Array]]: ...
-def tucker_pullback(
+def tucker_gradient(
     tree: Tree,
     y: Array,
     core: Array,
     factors: Sequence[Array],
-    want_residual: bool = False,
+    return_residual: bool = False,
     subtract: bool = True,
     threads: int = 1,
 ) -> tuple[float, Array, list[Array], Array | None]: ...
@@ -53,7 +53,7 @@ def mode_values(
     rights: Sequence[Array],
     threads: int = 1,
 ) -> Array: ...
-def mode_energy(
+def mode_squared_norm(
     tree: Tree,
     columns: Array,
     left: Array,
@@ -83,10 +83,10 @@ def fibre_products(
     n_columns: int,
     threads: int = 1,
 ) -> Array: ...
-def leaf_energies(
+def leaf_squared_norms(
     tree: Tree,
     y: Array,
-    n_lead: int,
+    n_leaf_rows: int,
     threads: int = 1,
 ) -> Array: ...
 def read_tree(

@@ -22,20 +22,20 @@ __all__ = [
     "fibre_products",
     "find_nodes",
     "format_entries",
+    "gauss_newton",
     "gram_pass",
-    "leaf_energies",
-    "mode_energy",
+    "leaf_squared_norms",
     "mode_pass",
+    "mode_squared_norm",
     "mode_values",
     "parse_entries",
     "read_tree",
     "sort_entries",
     "split_indices",
     "survey",
-    "tangent_energy",
-    "tucker_energy",
-    "tucker_normal",
-    "tucker_pullback",
+    "tangent_squared_norm",
+    "tucker_gradient",
+    "tucker_squared_norm",
     "tucker_values",
 ]
 
@@ -83,7 +83,7 @@ def tucker_values(
     return _evaluate(tree, factors[-1], blocks[-1])
 
 
-def tucker_energy(
+def tucker_squared_norm(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
@@ -99,7 +99,7 @@ def _square(values: Array) -> float:
     return float(np.vdot(wide, wide).real)
 
 
-def tangent_energy(
+def tangent_squared_norm(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
@@ -129,7 +129,7 @@ def _tangent_values(
     return values
 
 
-def tucker_normal(
+def gauss_newton(
     tree: Tree,
     core: Array,
     factors: Sequence[Array],
@@ -137,31 +137,31 @@ def tucker_normal(
     step_factors: Sequence[Array],
     threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array]]:
-    """Squared norm of the values of a tangent vector, and their products, see `tangent_energy`.
+    """Squared norm of the values of a tangent vector, and the gradient for them.
 
-    Returns what `tucker_pullback` does for ``y`` the values of the vector and without
+    Returns what `tucker_gradient` does for ``y`` the values of the vector and without
     ``subtract``.
     """
     y = _tangent_values(tree, core, factors, step_core, step_factors)
-    square, into_core, into_factors, _ = tucker_pullback(tree, y, core, factors, subtract=False)
+    square, into_core, into_factors, _ = tucker_gradient(tree, y, core, factors, subtract=False)
     return square, into_core, into_factors
 
 
-def tucker_pullback(
+def tucker_gradient(
     tree: Tree,
     y: Array,
     core: Array,
     factors: Sequence[Array],
-    want_residual: bool = False,
+    return_residual: bool = False,
     subtract: bool = True,
     threads: int = 1,  # noqa: ARG001
 ) -> tuple[float, Array, list[Array], Array | None]:
-    """Squared residual norm, and products of the residual with core and factors.
+    """Squared residual norm, and its negative gradient with respect to core and factors.
 
     With ``G`` the residual ``y - x`` (without ``subtract``, ``y``) on the entries and zero
-    elsewhere, returns ``||G||^2``,
-    ``G ×_j U_j^H`` over all modes, for every mode ``k`` in tree order the ``n_k x r_k`` matrix
-    ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and the residual itself if wanted.
+    elsewhere, returns ``||G||^2``, ``G ×_j U_j^H`` over all modes, for every mode ``k`` in tree
+    order the ``n_k x r_k`` matrix ``M_k(G ×_{j≠k} U_j^H) M_k(C)^H``, and with
+    ``return_residual`` the residual.
     """
     parents, blocks = _descend(tree, core, factors)
     residual = y.astype(core.dtype, copy=False)
@@ -182,7 +182,7 @@ def tucker_pullback(
         outer = outer.reshape(len(coordinates), -1)
         first = starts[level - 1][:-1] if level else np.zeros(1, dtype=np.int64)
         above = np.add.reduceat(outer, first, axis=0)
-    kept = residual if want_residual else None
+    kept = residual if return_residual else None
     return _square(residual), above.reshape(core.shape), gradients[::-1], kept
 
 
@@ -200,10 +200,10 @@ def fibre_products(
     return out
 
 
-def leaf_energies(
+def leaf_squared_norms(
     tree: Tree,
     y: Array,
-    n_lead: int,
+    n_leaf_rows: int,
     threads: int = 1,  # noqa: ARG001
 ) -> Array:
     """Sum of ``|y|^2`` over the entries with each leaf-mode coordinate: the diagonal of ``G G^H``.
@@ -211,7 +211,7 @@ def leaf_energies(
     In the real data type that belongs to ``y``.
     """
     squares = np.square(np.abs(y))
-    return np.bincount(tree.leaves, weights=squares, minlength=n_lead).astype(squares.dtype)
+    return np.bincount(tree.leaves, weights=squares, minlength=n_leaf_rows).astype(squares.dtype)
 
 
 def split_indices(
@@ -315,7 +315,7 @@ def mode_values(
     return _evaluate(tree, left, np.hstack(rights)[columns])
 
 
-def mode_energy(
+def mode_squared_norm(
     tree: Tree,
     columns: Array,
     left: Array,
@@ -361,7 +361,7 @@ def parse_entries(
     integer, 3: out of range, 4: not a number, 5: infinite) and the column, counted from 0, or
     with 1 how many there are; no entry is returned then.
     """
-    places: list[list[int]] = []
+    rows: list[list[int]] = []
     values: list[float] = []
     fault = None
     for row, line in enumerate(text.tobytes().split(b"\n")):
@@ -370,12 +370,12 @@ def parse_entries(
             continue
         wrong = _find_fault(columns, sizes)
         if wrong is not None:
-            places, values, fault = [], [], (row, *wrong)
+            rows, values, fault = [], [], (row, *wrong)
             break
-        places.append([int(column) - 1 for column in columns[:-1]])
+        rows.append([int(column) - 1 for column in columns[:-1]])
         values.append(float(columns[-1]))
     return (
-        np.array(places, dtype=np.uint32).reshape(-1, len(sizes)),
+        np.array(rows, dtype=np.uint32).reshape(-1, len(sizes)),
         np.array(values, dtype=np.float64),
         fault,
     )
@@ -408,7 +408,7 @@ def format_entries(
     ``indices`` are int64, ``values`` int64, float32 or float64.
     """
     lines = (
-        " ".join([*(str(place + 1) for place in row), str(value)])
+        " ".join([*(str(index + 1) for index in row), str(value)])
         for row, value in zip(indices.tolist(), values, strict=True)
     )
     return "".join(f"{line}\n" for line in lines).encode()

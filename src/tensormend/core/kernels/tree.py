@@ -25,7 +25,7 @@ class Tree(NamedTuple):
     starts : tuple of int64 arrays
         Per level, where the children of each node begin; one longer than ``nodes``.
     leaves : uint32 or uint16 array
-        Lead-mode coordinate of every entry.
+        Leaf-mode coordinate of every entry.
     """
 
     nodes: tuple[Array, ...]

@@ -114,11 +114,11 @@ def read_hdf5(path: Path, options: Options) -> TensorData:
         dataset = found[name]
         values = read_numbers(path, name, dataset, options.memory_limit)
         attributes = _read_attributes(dataset)
-        known = _find_observed(path, found, name, values, attributes, options.memory_limit)
+        observed = _find_observed(path, found, name, values, attributes, options.memory_limit)
         names, labels = _read_modes(path, found, dataset, options.memory_limit)
         return TensorData(
             values,
-            observed=known,
+            observed=observed,
             dims=names,
             coords=labels,
             name="" if name == "data" else name,
@@ -163,10 +163,10 @@ def check_stored(path: Path, what: str, dataset: Any) -> None:
     """Refuse chunks that are empty or lie outside the file, which crash the library."""
     if dataset.chunks is None or not hasattr(dataset.id, "chunk_iter"):
         return
-    size, places = path.stat().st_size, []
-    dataset.id.chunk_iter(lambda chunk: places.append((chunk.byte_offset, chunk.size)))
+    size, chunks = path.stat().st_size, []
+    dataset.id.chunk_iter(lambda chunk: chunks.append((chunk.byte_offset, chunk.size)))
     least = 5 if dataset.fletcher32 else 1  # a checksum takes four bytes
-    if any(length < least or place + length > size for place, length in places):
+    if any(length < least or offset + length > size for offset, length in chunks):
         raise FileError(f"{what} is damaged: a chunk is empty or lies outside the file")
 
 
@@ -178,13 +178,13 @@ def read_attribute(owner: Any, key: str) -> Any:
     h5t = require("h5py.h5t", "hdf5", "reading an HDF5 file")
     if key not in owner.attrs:
         return None
-    place = owner.attrs.get_id(key)
-    kind = place.get_type()
+    attribute = owner.attrs.get_id(key)
+    kind = attribute.get_type()
     is_right = kind.get_class() in (h5t.INTEGER, h5t.FLOAT, h5t.STRING, h5t.ENUM)
     if kind.get_class() == h5t.COMPOUND:
         parts = [kind.get_member_type(i).get_class() for i in range(kind.get_nmembers())]
         is_right = parts == [h5t.REFERENCE, h5t.INTEGER]
-    if not is_right or place.get_storage_size() > MAX_ATTRIBUTE:
+    if not is_right or attribute.get_storage_size() > MAX_ATTRIBUTE:
         return None
     part = owner.attrs[key]
     return part if isinstance(part, str | bytes | np.generic | np.ndarray) else None
@@ -205,17 +205,17 @@ def _find_observed(
     attributes: Mapping[str, Any],
     limit: float | None,
 ) -> Array | None:
-    """Return what is observed, by fill values and by another dataset, named or beside."""
-    known = find_fills(values, attributes)
+    """Return which entries are observed, by fill values and by a dataset that marks them."""
+    stored = find_fills(values, attributes)
     word = _as_word(attributes.get("observed")) or None
-    place = find_observed(path, found, name, word, "dataset")
-    if place is None:
-        return known
-    what = f"the dataset {place!r} of {path}"
-    if not _is_tensor(found[place]):
-        raise FileError(f"{what} must be numbers, got {describe(found[place])}")
-    observed = match_observed(read_numbers(path, place, found[place], limit), values.shape, what)
-    return observed if known is None else known & observed
+    key = find_observed(path, found, name, word, "dataset")
+    if key is None:
+        return stored
+    what = f"the dataset {key!r} of {path}"
+    if not _is_tensor(found[key]):
+        raise FileError(f"{what} must be numbers, got {describe(found[key])}")
+    observed = match_observed(read_numbers(path, key, found[key], limit), values.shape, what)
+    return observed if stored is None else stored & observed
 
 
 def _read_modes(
@@ -243,8 +243,8 @@ def _find_scales(found: Mapping[str, Any], dataset: Any) -> list[dict[str, Any]]
     scales: list[dict[str, Any]] = [{} for _ in dataset.shape]
     for name, part in found.items():
         owners = read_attribute(part, "REFERENCE_LIST") if _is_scale(part) else None
-        for place, mode in () if owners is None or owners.dtype.names is None else owners:
-            if place and dataset.file[place] == dataset and mode < len(scales):
+        for owner, mode in () if owners is None or owners.dtype.names is None else owners:
+            if owner and dataset.file[owner] == dataset and mode < len(scales):
                 scales[mode][name] = part
     return scales
 

@@ -156,7 +156,7 @@ def _load(path: Path, order: str, start: int, length: int, is_packed: bool) -> b
     out = unpacker.decompress(unpacker.unconsumed_tail, size)
     unpacker.decompress(unpacker.unconsumed_tail, 1)  # to its end, where the checksum stands
     if len(out) < size or not unpacker.eof:
-        raise ValueError("a compressed variable is cut short or goes on beyond its end")
+        raise ValueError("a compressed variable is truncated, or longer than stated")
     return out
 
 

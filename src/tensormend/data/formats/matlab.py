@@ -24,7 +24,7 @@ MAX_VARIABLE = 2**31 - 1  # bytes of a variable in version 5
 def read_mat(path: Path, options: Options) -> TensorData:
     """Read a variable, with ``observed``, ``dims`` and ``coords_0`` that stand beside it.
 
-    The stored entries of a sparse matrix are the known ones.
+    The stored entries of a sparse matrix are the observed ones.
     """
     if matlab73.is_hdf5(path):
         return matlab73.read_variables(path, options)

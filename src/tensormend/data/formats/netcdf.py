@@ -49,7 +49,7 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
             options.memory_limit,
             f"the variable {name!r} of {path}",
         )
-        known = _read_observed(path, dataset, name)
+        observed = _read_observed(path, dataset, name)
         values = np.asarray(variable.values)
         rest, left = _load_rest(dataset, name, options.memory_limit)
     if left:
@@ -62,7 +62,7 @@ def read_netcdf(path: Path, options: Options) -> TensorData:
     labels = tuple(_find_labels(rest, dim) for dim in dims)
     return TensorData(
         values,
-        observed=known,
+        observed=observed,
         dims=dims,
         coords=labels,
         name=name,

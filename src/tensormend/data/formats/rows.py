@@ -33,27 +33,27 @@ class Column:
     ----------
     labels : ndarray
         In their order.
-    places : ndarray
+    positions : ndarray
         Per row, the index of its label; -1 where it has none.
     texts : tuple of str, optional
         The labels as they were written, or ``None``.
     """
 
     labels: Array
-    places: Array
+    positions: Array
     texts: tuple[str, ...] | None = None
 
 
-def keep_used(labels: Array, places: Array) -> Column:
+def keep_used(labels: Array, positions: Array) -> Column:
     """Drop labels that no row has; -1 marks a row without a label.
 
     Examples
     --------
-    >>> keep_used(np.array(["a", "b", "c"]), np.array([2, 0, -1])).places
+    >>> keep_used(np.array(["a", "b", "c"]), np.array([2, 0, -1])).positions
     array([ 1,  0, -1])
     """
-    used = np.bincount(places[places >= 0], minlength=len(labels)) > 0
-    return Column(labels[used], np.append(np.cumsum(used) - 1, -1)[places])
+    used = np.bincount(positions[positions >= 0], minlength=len(labels)) > 0
+    return Column(labels[used], np.append(np.cumsum(used) - 1, -1)[positions])
 
 
 def assemble(
@@ -70,20 +70,20 @@ def assemble(
     """Combine the columns, one row per entry; warn if they seem badly inferred."""
     word = "row" if path.name.lower().endswith(".parquet") else "line"
     for name, column in zip(modes, columns, strict=True):
-        if column.places.min() < 0:
+        if column.positions.min() < 0:
             raise FileError(
                 f"every row must have a label in each mode, got none for {name!r} in {word} "
-                f"{line(int(np.argmin(column.places)))} of {path}; drop such rows"
+                f"{line(int(np.argmin(column.positions)))} of {path}; drop such rows"
             )
     indices = np.empty((len(values), len(columns)), dtype=np.int64)
     for k, column in enumerate(columns):
-        indices[:, k] = column.places
+        indices[:, k] = column.positions
     sizes = tuple(len(column.labels) for column in columns)
     repeat = find_repeat(indices, sizes)
     if repeat is not None:
         entry = ", ".join(
-            f"{name}={column.labels[place]}"
-            for name, column, place in zip(modes, columns, indices[repeat[0]], strict=True)
+            f"{name}={column.labels[position]}"
+            for name, column, position in zip(modes, columns, indices[repeat[0]], strict=True)
         )
         raise FileError(
             f"every entry must be in one row of {path}, got {entry} in {word}s {line(repeat[0])} "
@@ -130,15 +130,15 @@ def as_text(data: TensorData, mode: int) -> list[str]:
     """Write the labels of a mode, as the file that was read had them."""
     labels = data.coords[mode]
     if labels is None:
-        return [str(place) for place in range(data.shape[mode])]
+        return [str(position) for position in range(data.shape[mode])]
     texts = format_labels(labels)
     saved = data.encoding.get("texts", ())
     if mode < len(saved) and saved[mode][0].dtype == labels.dtype:
         known, shown = saved[mode]
-        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        found = known[places] == labels
+        positions = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+        found = known[positions] == labels
         for k in np.flatnonzero(found).tolist():
-            texts[k] = shown[places[k]]
+            texts[k] = shown[positions[k]]
     return texts
 
 

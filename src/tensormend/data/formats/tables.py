@@ -129,11 +129,11 @@ def _decode(path: Path, column: Any, limit: float | None) -> Column:
     texts = column.chunk(0).dictionary.to_pylist()
     _check_labels(path, len(texts), max(map(len, texts), default=0), limit)
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-    labels, places = read_labels(texts)
+    labels, positions = read_labels(texts)
     shown = [""] * len(labels)
-    for text, place in zip(reversed(texts), reversed(places.tolist()), strict=True):
-        shown[place] = text
-    found = np.where(np.array([not text for text in texts]), -1, places)[codes]
+    for text, position in zip(reversed(texts), reversed(positions.tolist()), strict=True):
+        shown[position] = text
+    found = np.where(np.array([not text for text in texts]), -1, positions)[codes]
     return Column(labels, found, tuple(shown))
 
 
@@ -215,10 +215,10 @@ def _encode(path: Path, name: str, column: Any, limit: float | None) -> Column:
         _check_labels(path, len(values), longest, limit)
     missing = ~values.is_valid().to_numpy(zero_copy_only=False)
     found = (values.fill_null("") if is_text else values).to_numpy(zero_copy_only=False)
-    labels, places = np.unique(found.astype(str) if is_text else found, return_inverse=True)
-    places = np.where(missing, -1, places.reshape(-1))
+    labels, positions = np.unique(found.astype(str) if is_text else found, return_inverse=True)
+    positions = np.where(missing, -1, positions.reshape(-1))
     codes = whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    return keep_used(labels, np.append(places, -1)[codes])
+    return keep_used(labels, np.append(positions, -1)[codes])
 
 
 # writing
@@ -240,8 +240,8 @@ def write_csv(path: Path, data: TensorData) -> None:
     number = np.float32 if is_single else np.float64  # whose shortest digits are written
     with pyarrow.output_stream(str(path)) as file:
         file.write((delimiter.join(quote(columns, delimiter)) + "\n").encode())
-        for places, values in blocks(data):
-            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.dims)}
+        for positions, values in blocks(data):
+            rows = {name: arrays[name].take(positions[k]) for k, name in enumerate(data.dims)}
             texts = pyarrow.array(values.astype(number), from_pandas=True).cast(pyarrow.string())
             if decimal != ".":
                 texts = compute.replace_substring(texts, ".", decimal)
@@ -268,8 +268,8 @@ def write_parquet(path: Path, data: TensorData) -> None:
     types[value] = pyarrow.float32() if single else pyarrow.float64()
     schema = pyarrow.schema([(name, types[name]) for name in columns])
     with parquet.ParquetWriter(path, schema) as writer:
-        for places, values in blocks(data):
-            rows = {name: arrays[name].take(places[k]) for k, name in enumerate(data.dims)}
+        for positions, values in blocks(data):
+            rows = {name: arrays[name].take(positions[k]) for k, name in enumerate(data.dims)}
             rows[value] = pyarrow.array(values, types[value], from_pandas=True)
             writer.write_batch(
                 pyarrow.record_batch([rows[name] for name in columns], schema=schema)

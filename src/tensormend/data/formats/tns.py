@@ -4,7 +4,7 @@ A file may begin with its order and sizes. That is told from the number of colum
 tensor of ``d`` modes have ``d + 1``; a first line of one column is the order and then needs ``d``
 sizes in the second; a first line of ``d`` columns before lines of ``d + 1`` holds sizes alone. A
 first line ``# sizes 4 5 6`` says the same and is a comment to other programs; it is what is
-written, so that slices without a known entry are not lost.
+written, so that slices without an observed entry are not lost.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def read_tns(path: Path, options: Options) -> TensorData:
     sizes = header.sizes or tuple(int(indices[:, k].max()) + 1 for k in range(header.order))
     repeat = find_repeat(indices, sizes)
     if repeat is not None:
-        place = tuple((indices[repeat[0]] + 1).tolist())
+        index = tuple((indices[repeat[0]] + 1).tolist())
         first, second = (_line_of(path, header, row) for row in repeat)
         raise FileError(
-            f"{path} must hold every entry once, got {place} in lines "
+            f"{path} must hold every entry once, got {index} in lines "
             f"{first} and {second}; average or drop the repeats"
         )
     return TensorData(values, indices=indices, shape=sizes, encoding={"header": header.style})

@@ -68,10 +68,10 @@ def _read_tensor(
         attributes.setdefault("_FillValue", () if array.fill_value is None else array.fill_value)
     observed = find_fills(values, attributes)
     word = attributes.get("observed")
-    place = find_observed(path, found, name, word if isinstance(word, str) else None)
-    if place is not None:
-        what = f"the array {place!r} of {path}"
-        shown = match_observed(_read_array(path, place, found[place], limit), values.shape, what)
+    key = find_observed(path, found, name, word if isinstance(word, str) else None)
+    if key is not None:
+        what = f"the array {key!r} of {path}"
+        shown = match_observed(_read_array(path, key, found[key], limit), values.shape, what)
         observed = shown if observed is None else observed & shown
     given = getattr(array.metadata, "dimension_names", None) or attributes.get(DIMENSIONS)
     order = values.ndim

@@ -75,9 +75,9 @@ class RBB:
         """Evaluate ``x0``, by default ``H_r(A* y)``."""
         x = problem.initial_point(x0)
         loss, gradient_norm, tangent = problem.gradient(x)
-        energy = problem.operator.squared_norm(tangent)
+        squared_norm = problem.operator.squared_norm(tangent)
         rounding = rounding_level(gradient_norm, problem.dtype)
-        step = exact_step(tangent.squared_norm(), energy, rounding)
+        step = exact_step(tangent.squared_norm(), squared_norm, rounding)
         return RBBState(x, loss, np.nan, tangent, step, (loss,))
 
     def step(self, problem: Problem, state: RBBState) -> RBBState:

@@ -107,9 +107,9 @@ class RCG:
 
 def _search(problem: Problem, state: RCGState, direction: TuckerTangent) -> RCGState:
     """Take the exact step on the tangent space, halved while it increases the loss."""
-    energy = problem.operator.squared_norm(direction)
+    squared_norm = problem.operator.squared_norm(direction)
     rounding = rounding_level(state.gradient_norm, problem.dtype)
-    alpha = exact_step(state.tangent.inner(direction), energy, rounding)
+    alpha = exact_step(state.tangent.inner(direction), squared_norm, rounding)
 
     def evaluate(alpha: float) -> RCGState:
         x = direction.retract(alpha)

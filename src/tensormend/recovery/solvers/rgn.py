@@ -9,10 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensormend.core.algebra import Array
+from tensormend.core.algebra import Array, check_count, check_number
 from tensormend.core.manifold import TuckerTangent
 from tensormend.core.tucker import Tucker
-from tensormend.errors import InputError
 from tensormend.operators import Gradient
 from tensormend.recovery.arrays import load_point, save_point
 from tensormend.recovery.problem import Problem
@@ -100,13 +99,12 @@ class RGN:
     target: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.forcing < 1 or min(self.max_inner, self.max_far) < 1:
-            raise InputError(
-                "forcing must lie between 0 and 1, max_inner and max_far be 1 or more, got "
-                f"{self.forcing}, {self.max_inner} and {self.max_far}"
-            )
-        if not self.target >= 0:
-            raise InputError(f"target must be 0 or more, got {self.target}")
+        check_number(
+            "forcing", self.forcing, "a number between 0 and 1", lambda number: 0 < number < 1
+        )
+        check_count("max_inner", self.max_inner, 1)
+        check_count("max_far", self.max_far, 1)
+        check_number("target", self.target, "a number, 0 or more", lambda number: number >= 0)
 
     def with_target(self, target: float) -> RGN:
         """Return the solver for another target.

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensormend.core.algebra import Array, inner, norm
+from tensormend.core.algebra import Array, check_count, check_number, inner, norm
 from tensormend.core.implicit import ImplicitTensor, extrapolate
 from tensormend.core.shrinkage import Shrunk, shrink
 from tensormend.core.tucker import Tucker
-from tensormend.errors import InputError
 from tensormend.recovery.arrays import add_prefix, take_prefix
 from tensormend.recovery.contract import Traits
 from tensormend.recovery.problem import Problem
@@ -112,17 +111,25 @@ class Shrink:
 
     def __post_init__(self) -> None:
         for name in ("strength", "initial_strength"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(
-                    f"{name} must be a finite number, 0 or more, got {getattr(self, name)!r}"
-                )
-        if not 0 < self.decay < 1:
-            raise InputError(f"decay must lie between 0 and 1, got {self.decay!r}")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"momentum must be 0 or more and below 1, got {self.momentum!r}")
-        for name, least in (("iterations_per_strength", 1), ("cg_steps", 0)):
-            if not getattr(self, name) >= least:
-                raise InputError(f"{name} must be {least} or more, got {getattr(self, name)!r}")
+            check_number(
+                name,
+                getattr(self, name),
+                "a finite number, 0 or more",
+                lambda number: 0 <= number < np.inf,
+            )
+        check_number("decay", self.decay, "a number between 0 and 1", lambda value: 0 < value < 1)
+        check_number(
+            "momentum", self.momentum, "a number, 0 or more and below 1", lambda b: 0 <= b < 1
+        )
+        check_count("iterations_per_strength", self.iterations_per_strength, 1)
+        check_count("cg_steps", self.cg_steps, 0)
+        for weight in self.mode_weights or ():
+            check_number(
+                "each of mode_weights",
+                weight,
+                "a finite number, 0 or more",
+                lambda number: 0 <= number < np.inf,
+            )
 
     def strength_at(self, n_steps: int) -> float:
         """Return the strength of an iteration.

@@ -88,8 +88,8 @@ class RankCase:
         panels = (leaf, self.right, self.right)
         return {
             "values": lambda: module.tucker_values(tree, *x),
-            "gradient": lambda: module.tucker_pullback(tree, self.y, *x),
-            "Gauss-Newton": lambda: module.tucker_normal(tree, *x, *x),
+            "gradient": lambda: module.tucker_gradient(tree, self.y, *x),
+            "Gauss-Newton": lambda: module.gauss_newton(tree, *x, *x),
             "single mode": lambda: module.mode_pass(tree, columns, self.y, *panels),
             "Gram": lambda: module.gram_pass(tree, self.y, leaf),
         }

@@ -63,7 +63,7 @@ def run(settings: Settings) -> dict[str, Any]:
     truth = gaussian_tucker(shape, rank, rng=rng)
     operator = MatrixOperator(gaussian_triangle(settings["size"], math.prod(shape), rng), shape)
     wide = min(3 * rank, shape[0])
-    estimate = estimate_isometry(operator, wide, n_starts=1, rng=rng).value
+    estimate = estimate_isometry(operator, wide, n_inits=1, rng=rng).value
     eigenvalues = np.linalg.svd(operator.matrix, compute_uv=False) ** 2
     lowest = eigenvalues[-1] if operator.n_measurements >= math.prod(shape) else 0.0
     certain = max(float(eigenvalues[0]) - 1, 1 - float(lowest))
