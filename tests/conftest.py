@@ -8,7 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from shelf import Places
+from shelf import MakePath
 
 # how long an example takes says nothing about whether it is right
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -24,6 +24,6 @@ def quiet_processes() -> Iterator[None]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Places:
+def path(tmp_path: Path) -> MakePath:
     """Return paths in an empty folder by how they end."""
     return lambda suffix: tmp_path / f"a{suffix}"

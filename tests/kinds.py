@@ -14,8 +14,8 @@ import xarray as xr
 import tensormend as tm
 
 SHAPE = (6, 7, 8)
-KNOWN = np.random.default_rng(1).random(SHAPE) < 0.7
-PLACES = np.argwhere(KNOWN)
+OBSERVED = np.random.default_rng(1).random(SHAPE) < 0.7
+INDICES = np.argwhere(OBSERVED)
 
 
 def _whole_numbers(seed: int) -> Any:
@@ -29,7 +29,7 @@ TRUTH = _whole_numbers(0)
 OTHER = tm.thosvd(_whole_numbers(5), 2)
 """A model that is not the truth, to tell the observed from the filled in."""
 
-HOLED = np.where(KNOWN, TRUTH, np.nan)
+WITH_NAN = np.where(OBSERVED, TRUTH, np.nan)
 FLAGS = np.einsum("i,j,k", *(np.arange(n) % 3 > 0 for n in SHAPE))
 
 CITIES = list("FBDACE")  # not in order
@@ -44,7 +44,7 @@ def _read_only(array: Any) -> Any:
     return array
 
 
-def make_dataarray(values: Any = HOLED) -> Any:
+def make_dataarray(values: Any = WITH_NAN) -> Any:
     """Return a DataArray with coordinates of every sort, one mode without any."""
     return xr.DataArray(
         values,
@@ -61,14 +61,14 @@ def make_dataarray(values: Any = HOLED) -> Any:
     )
 
 
-def make_series(names: Any = ("city", "day", "level"), values: Any = HOLED) -> Any:
+def make_series(names: Any = ("city", "day", "level"), values: Any = WITH_NAN) -> Any:
     """Return a Series without the unknown rows, in the order of a shuffled deck."""
     index = pd.MultiIndex.from_product([CITIES, DAYS, LEVELS], names=names)
     series = pd.Series(values.ravel(), index=index, name="flux").dropna()
     return series.iloc[np.random.default_rng(3).permutation(len(series))]
 
 
-def make_frame(values: Any = HOLED) -> Any:
+def make_frame(values: Any = WITH_NAN) -> Any:
     """Return the same as a long table, the unknown rows with NaN, a column more than needed."""
     index = pd.MultiIndex.from_product([CITIES, DAYS, LEVELS], names=["city", "day", "level"])
     frame = pd.Series(values.ravel(), index=index, name="flux").reset_index()
@@ -102,7 +102,9 @@ def _array(dtype: str) -> Case:
     truth = TRUTH * (1 + 2j) if stored.kind == "c" else TRUTH
     computed = kept if kept in ("float32", "float64", "complex64", "complex128") else "float64"
     return Case(
-        lambda: {"data": np.where(KNOWN, truth, np.nan).astype(dtype)}, dtype=computed, truth=truth
+        lambda: {"data": np.where(OBSERVED, truth, np.nan).astype(dtype)},
+        dtype=computed,
+        truth=truth,
     )
 
 
@@ -110,12 +112,12 @@ TABLE: dict[str, Any] = {"modes": ["city", "day", "level"], "value_column": "flu
 
 KINDS: dict[str, Case] = {
     "TensorData": Case(
-        lambda: {"data": tm.TensorData(HOLED, dims=("city", "day", "band"))},
+        lambda: {"data": tm.TensorData(WITH_NAN, dims=("city", "day", "band"))},
         tm.TensorData,
         back=lambda data: data.todense(),
     ),
     "sparse TensorData": Case(
-        lambda: {"data": tm.TensorData(TRUTH[KNOWN], indices=PLACES, shape=SHAPE)},
+        lambda: {"data": tm.TensorData(TRUTH[OBSERVED], indices=INDICES, shape=SHAPE)},
         tm.TensorData,
         back=lambda data: data.todense(),
     ),
@@ -128,43 +130,45 @@ KINDS: dict[str, Case] = {
     "big-endian": _array(">f8"),
     "big-endian single precision": _array(">f4"),
     "big-endian complex": _array(">c16"),
-    "Fortran order": Case(lambda: {"data": np.asfortranarray(HOLED)}),
-    "read-only": Case(lambda: {"data": _read_only(HOLED.copy())}),
-    "strided": Case(lambda: {"data": np.repeat(HOLED, 2, axis=1)[:, ::2]}),
-    "nested lists": Case(lambda: {"data": HOLED.tolist()}),
-    "observed": Case(lambda: {"data": np.where(KNOWN, TRUTH, 99.0), "observed": KNOWN}),
-    "observed over NaN": Case(lambda: {"data": HOLED, "observed": KNOWN}),
-    "integers": Case(lambda: {"data": TRUTH.astype(int), "observed": KNOWN}),
-    "big-endian integers": Case(lambda: {"data": TRUTH.astype(">i2"), "observed": KNOWN}),
-    "booleans": Case(lambda: {"data": FLAGS, "observed": KNOWN}, truth=FLAGS.astype(float)),
+    "Fortran order": Case(lambda: {"data": np.asfortranarray(WITH_NAN)}),
+    "read-only": Case(lambda: {"data": _read_only(WITH_NAN.copy())}),
+    "strided": Case(lambda: {"data": np.repeat(WITH_NAN, 2, axis=1)[:, ::2]}),
+    "nested lists": Case(lambda: {"data": WITH_NAN.tolist()}),
+    "observed": Case(lambda: {"data": np.where(OBSERVED, TRUTH, 99.0), "observed": OBSERVED}),
+    "observed over NaN": Case(lambda: {"data": WITH_NAN, "observed": OBSERVED}),
+    "integers": Case(lambda: {"data": TRUTH.astype(int), "observed": OBSERVED}),
+    "big-endian integers": Case(lambda: {"data": TRUTH.astype(">i2"), "observed": OBSERVED}),
+    "booleans": Case(lambda: {"data": FLAGS, "observed": OBSERVED}, truth=FLAGS.astype(float)),
     "masked array": Case(
-        lambda: {"data": np.ma.MaskedArray(TRUTH, mask=~KNOWN, fill_value=-9)}, np.ma.MaskedArray
+        lambda: {"data": np.ma.MaskedArray(TRUTH, mask=~OBSERVED, fill_value=-9)}, np.ma.MaskedArray
     ),
     "masked integers": Case(
-        lambda: {"data": np.ma.MaskedArray(TRUTH.astype(int), mask=~KNOWN)}, np.ma.MaskedArray
+        lambda: {"data": np.ma.MaskedArray(TRUTH.astype(int), mask=~OBSERVED)}, np.ma.MaskedArray
     ),
-    "indices": Case(lambda: {"data": TRUTH[KNOWN][::-1], "indices": PLACES[::-1], "shape": SHAPE}),
+    "indices": Case(
+        lambda: {"data": TRUTH[OBSERVED][::-1], "indices": INDICES[::-1], "shape": SHAPE}
+    ),
     "indices in columns": Case(
         lambda: {
-            "data": TRUTH[KNOWN].astype(">i8"),
-            "indices": np.asfortranarray(PLACES).astype(np.uint8),
+            "data": TRUTH[OBSERVED].astype(">i8"),
+            "indices": np.asfortranarray(INDICES).astype(np.uint8),
             "shape": SHAPE,
         }
     ),
     "Series with indices": Case(
-        lambda: {"data": pd.Series(TRUTH[KNOWN]), "indices": PLACES, "shape": SHAPE}
+        lambda: {"data": pd.Series(TRUTH[OBSERVED]), "indices": INDICES, "shape": SHAPE}
     ),
     "DataArray": Case(lambda: {"data": make_dataarray()}, xr.DataArray),
     "DataArray with observed": Case(
         lambda: {
             "data": make_dataarray(TRUTH.astype(int)),
-            "observed": make_dataarray(KNOWN).transpose("band", "city", "day"),
+            "observed": make_dataarray(OBSERVED).transpose("band", "city", "day"),
         },
         xr.DataArray,
     ),
-    "DataArray without coordinates": Case(lambda: {"data": xr.DataArray(HOLED)}, xr.DataArray),
+    "DataArray without coordinates": Case(lambda: {"data": xr.DataArray(WITH_NAN)}, xr.DataArray),
     "DataArray of a sparse.COO": Case(
-        lambda: {"data": make_dataarray(sparse.COO.from_numpy(HOLED, fill_value=np.nan))},
+        lambda: {"data": make_dataarray(sparse.COO.from_numpy(WITH_NAN, fill_value=np.nan))},
         xr.DataArray,
     ),
     "Series": Case(lambda: {"data": make_series()}, pd.Series, back=_from_series),
@@ -190,26 +194,26 @@ KINDS: dict[str, Case] = {
         lambda: {"data": make_frame(), **TABLE}, pd.DataFrame, back=_from_frame
     ),
     "complex DataFrame": Case(
-        lambda: {"data": make_frame(HOLED * (1 + 2j)), **TABLE},
+        lambda: {"data": make_frame(WITH_NAN * (1 + 2j)), **TABLE},
         pd.DataFrame,
         "complex128",
         TRUTH * (1 + 2j),
         _from_frame,
     ),
     "sparse.COO": Case(
-        lambda: {"data": sparse.COO(PLACES.T, TRUTH[KNOWN], shape=SHAPE)},
+        lambda: {"data": sparse.COO(INDICES.T, TRUTH[OBSERVED], shape=SHAPE)},
         sparse.COO,
         back=lambda data: data.todense(),
     ),
     "sparse.COO of integers": Case(
-        lambda: {"data": sparse.COO(PLACES.T, TRUTH[KNOWN].astype(int), shape=SHAPE)},
+        lambda: {"data": sparse.COO(INDICES.T, TRUTH[OBSERVED].astype(int), shape=SHAPE)},
         sparse.COO,
         back=lambda data: data.todense(),
     ),
     "sparse.COO around NaN": Case(
         lambda: {
             "data": sparse.COO(
-                np.indices(SHAPE).reshape(3, -1), HOLED.ravel(), SHAPE, fill_value=np.nan
+                np.indices(SHAPE).reshape(3, -1), WITH_NAN.ravel(), SHAPE, fill_value=np.nan
             )
         },
         sparse.COO,

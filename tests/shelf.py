@@ -1,4 +1,4 @@
-"""What the tests of single formats share: a small tensor, and a way to a file and back."""
+"""Helpers for the tests of formats: a small tensor, saving and loading it, and refusals."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VALUES = np.arange(24.0).reshape(2, 3, 4)
 DAYS = np.arange("2020-02-28", "2020-03-02", dtype="M8[D]")  # three
 RICH = (".npz", ".h5", ".mat", ".nc", ".zarr")
 
-Places = Callable[[str], Path]
-"""From the end of a name to a path in an empty folder, as the fixture `path` gives them."""
+MakePath = Callable[[str], Path]
+"""Type of the fixture `path`: from a suffix to a path in an empty folder."""
 
 
 def there_and_back(where: Path, data: Any, **options: Any) -> TensorData:

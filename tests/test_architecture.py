@@ -87,7 +87,7 @@ ORDER = {
 }
 
 
-def place(path: Path) -> tuple[str, str]:
+def locate(path: Path) -> tuple[str, str]:
     """The member of a layer that a file is, or lies in, and the module below it."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[0], parts[1] if len(parts) > 1 else "__init__"
@@ -128,7 +128,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.p
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_one_way(path: Path) -> None:
-    member, module = place(path)
+    member, module = locate(path)
     for other, below in imported(path):
         if other != member:
             assert level(other, LAYERS) < level(member, LAYERS), f"{member} imports {other}"
@@ -143,7 +143,7 @@ def test_order_names_every_module() -> None:
     }
     assert {name for layer in LAYERS for name in layer} == members - {"__init__"}
     for member, names in ORDER.items():
-        modules = {place(path)[1] for path in FILES if place(path)[0] == member}
+        modules = {locate(path)[1] for path in FILES if locate(path)[0] == member}
         assert modules - {"__init__"} == set(" ".join(names).split()) - {"__init__"}, member
 
 
@@ -174,13 +174,13 @@ def test_every_solver_is_a_line_of_the_registry() -> None:
     assert modules == {path.stem for path in folder.glob("*.py")} - {"__init__"}
     tree = ast.parse((folder / "__init__.py").read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {
+    found = {
         f"{(node.module or '').split('.')[-1]}.{alias.name}"
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen <= {method.path for method in METHODS.values()}  # those that type checkers know
+    assert found <= {method.path for method in METHODS.values()}  # those that type checkers know
     for name, method in METHODS.items():
         assert method.load().name == name
         assert getattr(tensormend.solvers, method.class_name) is method.load()
@@ -236,7 +236,7 @@ def test_import_is_light() -> None:
 def test_public_names_are_those_that_type_checkers_see() -> None:
     tree = ast.parse((ROOT / "__init__.py").read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {
+    found = {
         alias.name: f"{node.module}.".removeprefix("tensormend.")
         for node in block.body
         if isinstance(node, ast.ImportFrom)
@@ -244,7 +244,7 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
     }
     homes = {name: f"{home}." for name, home in tensormend._HOMES.items()}
     modules = {name: path.removesuffix(name) for name, path in tensormend._MODULES.items()}
-    assert seen == homes | modules
+    assert found == homes | modules
 
 
 def test_public_names_exist() -> None:

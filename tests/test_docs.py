@@ -1,4 +1,4 @@
-"""The documentation: pages are found, links lead somewhere, Python runs, pictures are current."""
+"""The documentation: pages are found, links exist, Python runs, pictures are current."""
 
 from __future__ import annotations
 

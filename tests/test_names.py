@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +46,31 @@ RETIRED_OPTIONS = {
     *("--mask", "--missing", "--strict", "--model-only", "--scale", "--log", "--holdout"),
     *("--max-seconds", "--start", "--lead", "--compact", "--save-every"),
 }
+# what documentation, docstrings and messages must not say, with the usual words
+RETIRED_WORDS = {
+    r"(?<!in )(?<!the )(?<!its )(?<!their )(?<!that )(?<!no )places?": "indices, positions",
+    r"shares? of|the shares?|a share": "fraction",
+    r"holes?|holed": "missing entries",
+    r"(?<!standard )deviations?": "standard deviation",
+    r"rooms?|house|furniture|front doors?|strangers?": "package, module, entry point, user",
+    r"pull-backs?|pulled back|pullback": "gradient",
+    r"lead[- ]mode|lead factor": "tangent mode, leaf mode",
+    r"shrunken|balanced model": "regularized, shrinkage",
+    r"holdout": "held-out entries, validation data",
+    r"goes on|go on|went on": "continues",
+    r"whole or not there": "written atomically",
+    r"well determined|hopeless": "reliable, unreliable",
+    r"starting points?|the start is computed": "initial estimate",
+    r"observed share|unseen|entries seen": "observed fraction, unobserved",
+}
+OLD_WORDS = re.compile(rf"\b({'|'.join(RETIRED_WORDS)})\b", re.IGNORECASE)
+ROOT = Path(__file__).parents[1]
+PROSE = [
+    *(path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"),
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.parts),
+    *sorted((ROOT / "examples").glob("*.py")),
+]
+MODULES = sorted((ROOT / "src").rglob("*.py"))
 
 
 def members() -> Iterator[tuple[str, Any]]:
@@ -102,3 +130,29 @@ def test_options_of_the_command_line() -> None:
     for command in group.commands.values():  # type: ignore[attr-defined]
         options = {option for part in command.params for option in part.opts}
         assert not options & RETIRED_OPTIONS, command.name
+
+
+def old_words(text: str) -> list[str]:
+    """Old words of a text, each with its surroundings."""
+    text = " ".join(text.split())
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in OLD_WORDS.finditer(text)]
+
+
+def test_old_words_are_found() -> None:
+    assert len(old_words("The known places, a share of the holes; it goes on.")) == 4
+    assert not old_words("sorted in place; the standard deviation; takes the place of")
+
+
+@pytest.mark.checkout
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_documentation(path: Path) -> None:
+    assert not old_words(path.read_text("utf-8"))
+
+
+@pytest.mark.checkout
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_docstrings_and_messages(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    found = [old_words(text) for text in texts if isinstance(text, str)]
+    assert not [words for words in found if words]

@@ -16,11 +16,11 @@ import tensormend as tm
 from kinds import (
     CITIES,
     DAYS,
+    INDICES,
     KINDS,
-    KNOWN,
     LEVELS,
+    OBSERVED,
     OTHER,
-    PLACES,
     SHAPE,
     TABLE,
     TRUTH,
@@ -62,7 +62,7 @@ def relabelled(name: str) -> tuple[Completion, Any]:
     whole = case.back(known.container.wrap(np.arange(336.0).reshape(SHAPE), [slice(None)] * 3))
     order = np.argsort(whole, axis=None)  # where each place of the case is in the tensor
     tensor = case.truth.ravel()[order].reshape(SHAPE)
-    mask = KNOWN.ravel()[order].reshape(SHAPE)
+    mask = OBSERVED.ravel()[order].reshape(SHAPE)
     return pretend(known, OTHER), np.where(mask, tensor, OTHER.todense())
 
 
@@ -107,7 +107,7 @@ def test_observed_entries_are_kept_as_they_are(name: str) -> None:
     assert data.dtype == case.dtype
     assert data == close(expected, case.dtype)
     filled = case.back(completion.data)
-    np.testing.assert_array_equal(filled[KNOWN], case.truth[KNOWN])  # to the last bit
+    np.testing.assert_array_equal(filled[OBSERVED], case.truth[OBSERVED])  # to the last bit
     model = as_array(name, completion.fitted_values())
     assert type(completion.fitted_values()) is case.type
     assert model == close(OTHER.todense(), case.dtype)
@@ -131,10 +131,10 @@ def test_parts_are_those_of_the_whole(name: str) -> None:
         assert part.dtype == dtype
         assert part == close(expected[key], dtype)
     assert completion[1, 2, 3] == close(expected[1, 2, 3], dtype)
-    places = np.random.default_rng(0).integers(0, SHAPE, (50, 3))
-    assert completion.entries(places) == close(expected[tuple(places.T)], dtype)
-    model = completion.entries(places, keep_observed=False)
-    assert model == close(OTHER.entries(places), dtype)
+    indices = np.random.default_rng(0).integers(0, SHAPE, (50, 3))
+    assert completion.entries(indices) == close(expected[tuple(indices.T)], dtype)
+    model = completion.entries(indices, keep_observed=False)
+    assert model == close(OTHER.entries(indices), dtype)
     assert completion.entries((1, 2, 3)).shape == (1,)
     known = completion.observations
     np.testing.assert_array_equal(completion.entries(known.indices), known.values)
@@ -175,7 +175,7 @@ def test_a_dataarray_keeps_all_but_its_encoding() -> None:
     data = make_dataarray()
     data.encoding = {"dtype": "int16", "scale_factor": 0.1}
     out = pretend(as_observations(data), OTHER).data
-    filled = data.where(KNOWN, OTHER.todense())
+    filled = data.where(OBSERVED, OTHER.todense())
     xr.testing.assert_allclose(out, filled)
     xr.testing.assert_identical(out.coords.to_dataset(), data.coords.to_dataset())
     assert (out.name, out.attrs, out.dims) == (data.name, data.attrs, data.dims)
@@ -216,7 +216,7 @@ def test_a_table_comes_back_with_its_columns() -> None:
     pd.testing.assert_series_equal(out.dtypes, given.drop(columns="note").dtypes)
     keys = ["city", "day", "level"]
     both = given.dropna().merge(out, on=keys, suffixes=("", "_out"))
-    assert len(both) == len(PLACES)
+    assert len(both) == len(INDICES)
     assert (both["flux"] == both["flux_out"]).all()
     assert (pd.Index(out["level"].cat.categories) == LEVELS.categories).all()
 
@@ -249,8 +249,8 @@ def test_labels_of_every_type_come_back(labels: Any) -> None:
 
 def test_a_masked_array_has_nothing_masked() -> None:
     for data in (
-        np.ma.MaskedArray(TRUTH, mask=~KNOWN, fill_value=-9),
-        np.ma.MaskedArray(TRUTH.astype(int), mask=~KNOWN, fill_value=-9),
+        np.ma.MaskedArray(TRUTH, mask=~OBSERVED, fill_value=-9),
+        np.ma.MaskedArray(TRUTH.astype(int), mask=~OBSERVED, fill_value=-9),
     ):
         out = pretend(as_observations(data), OTHER).data
         assert not np.ma.getmaskarray(out).any()
@@ -258,22 +258,22 @@ def test_a_masked_array_has_nothing_masked() -> None:
 
 
 def test_a_sparse_array_stores_every_entry() -> None:
-    stored = TRUTH[KNOWN].copy()
+    stored = TRUTH[OBSERVED].copy()
     stored[:5] = 0  # known to be zero
-    data = sparse.COO(PLACES.T, stored, shape=SHAPE)
+    data = sparse.COO(INDICES.T, stored, shape=SHAPE)
     completion = pretend(as_observations(data), OTHER)
     assert completion.data.nnz == np.prod(SHAPE)
     assert completion.data.fill_value == 0
-    np.testing.assert_array_equal(completion.data.todense()[KNOWN], stored)
-    around = sparse.COO.from_numpy(np.where(KNOWN, TRUTH, np.nan), fill_value=np.nan)
+    np.testing.assert_array_equal(completion.data.todense()[OBSERVED], stored)
+    around = sparse.COO.from_numpy(np.where(OBSERVED, TRUTH, np.nan), fill_value=np.nan)
     assert np.isnan(pretend(as_observations(around), OTHER).data.fill_value)
 
 
 def test_held_out_entries_are_observed_ones() -> None:
-    data = np.where(KNOWN, TRUTH, np.nan)
+    data = np.where(OBSERVED, TRUTH, np.nan)
     result = tm.complete(data, 2, validation_fraction=0.2, rng=0, max_iter=0)
-    np.testing.assert_array_equal(result.data[KNOWN], TRUTH[KNOWN])
-    assert len(result.observations.values) == len(PLACES)
+    np.testing.assert_array_equal(result.data[OBSERVED], TRUTH[OBSERVED])
+    assert len(result.observations.values) == len(INDICES)
 
 
 # labels
@@ -407,15 +407,15 @@ def test_what_is_too_large_is_refused_and_can_be_had_in_parts() -> None:
     shape = (30_000, 20_000, 25_000)
     rng = np.random.default_rng(0)
     x = tm.simulate.random_tucker(shape, 2, rng=0)
-    places = np.stack([rng.integers(0, n, 1000) for n in shape], axis=1)
-    completion = pretend(Observations(places, np.ones(1000), shape), x)
+    indices = np.stack([rng.integers(0, n, 1000) for n in shape], axis=1)
+    completion = pretend(Observations(indices, np.ones(1000), shape), x)
     with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
         _ = completion.data
     with pytest.raises(MemoryLimitError, match="ask for entries or slices instead"):
         completion.fitted_values()
     with pytest.raises(MemoryLimitError, match=r"the slice of shape \(30000, 20000, 25000\)"):
         completion[:]
-    first = places[0]
+    first = indices[0]
     assert completion.entries(first) == 1
     column = completion[first[0], :, first[2]]
     assert column[first[1]] == 1
@@ -451,7 +451,7 @@ def test_a_completion_can_be_sent_around() -> None:
 
 @pytest.mark.parametrize("options", [{"rng": 0}, {"rank": 2, "validation_fraction": 0.1, "rng": 0}])
 def test_a_completion_can_be_saved_and_loaded(options: dict[str, Any], tmp_path: Path) -> None:
-    data = np.where(KNOWN, TRUTH - TRUTH.min(), np.nan)
+    data = np.where(OBSERVED, TRUTH - TRUTH.min(), np.nan)
     result = tm.complete(data, transform="log1p", standardize=1, clip=(0, None), **options)
     result.save(tmp_path / "model.npz")
     again = Completion.load(tmp_path / "model.npz")
@@ -472,8 +472,8 @@ def test_a_completion_can_be_saved_and_loaded(options: dict[str, Any], tmp_path:
 
 
 def test_validation_data_are_saved_too(tmp_path: Path) -> None:
-    hidden = np.argwhere(~KNOWN)[:50]
-    data = np.where(KNOWN, TRUTH, np.nan)
+    hidden = np.argwhere(~OBSERVED)[:50]
+    data = np.where(OBSERVED, TRUTH, np.nan)
     result = tm.complete(data, 2, validation_data=(hidden, TRUTH[tuple(hidden.T)]), max_iter=5)
     result.save(tmp_path / "model.npz")
     assert Completion.load(tmp_path / "model.npz").trust.rmse == result.trust.rmse

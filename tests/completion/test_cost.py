@@ -61,7 +61,7 @@ sys.stdout.write(str(status("VmHWM") - before))
 
 
 def noisy_entries(shape: tuple[int, ...], size: int, dtype: str) -> tuple[Any, Any]:
-    """Distinct random places in random order, and noisy values of rank 2."""
+    """Distinct random indices in random order, and noisy values of rank 2."""
     rng = np.random.default_rng(0)
     flat = rng.permutation(np.unique(rng.integers(0, math.prod(shape), size)))
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
@@ -92,7 +92,7 @@ GIVE_BACK = {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
 }
-ROOM = 2.25  # of what is held: what else the estimate leaves room for
+MARGIN = 2.25  # allowed ratio of the estimate to what is held
 
 CASES: dict[str, Any] = {
     "cube": ((200, 200, 200), (5, 5, 5), 1_000_000, "float64", "auto"),
@@ -118,7 +118,7 @@ def test_memory_covers_the_peak_with_room_to_spare(tmp_path: Path, name: str) ->
     data = noisy_entries(shape, size, dtype)
     measured = peak(tmp_path, data, shape, rank, method=method, threads=2)
     cost = fit_cost(shape, rank, len(data[1]), dtype, method=method)
-    assert measured <= cost.bytes <= ROOM * measured
+    assert measured <= cost.bytes <= MARGIN * measured
 
 
 @pytest.mark.skipif(not kernels.is_native, reason="counts what the compiled kernels hold")
@@ -134,19 +134,19 @@ def test_entries_in_order_take_less(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=30)
 @given(
     shape=st.lists(st.integers(2, 40), min_size=2, max_size=5),
-    share=st.floats(0.01, 1.0),
+    fraction=st.floats(0.01, 1.0),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_trees_are_counted_as_they_are_built(shape: list[int], share: float, seed: int) -> None:
-    """Random places: within four deviations of the mean, and as many bytes as its arrays have."""
+def test_trees_are_counted_as_they_are_built(shape: list[int], fraction: float, seed: int) -> None:
+    """Random indices: within four deviations of the mean, and as many bytes as its arrays have."""
     total = math.prod(shape)
-    size = max(1, min(20_000, round(share * total)))
+    size = max(1, min(20_000, round(fraction * total)))
     flat = np.random.default_rng(seed).choice(total, size, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
     fibres, _ = Fibres.build(shape, indices)
     plan = Plan(tuple(shape), (1,) * len(shape), size, 8)
     for expected, nodes in zip(plan.nodes(fibres.modes), fibres.nodes, strict=True):
-        # drawing without replacement spreads places, so there are a few more
+        # drawing without replacement spreads indices, so there are a few more
         assert expected < len(nodes) + 4 * math.sqrt(len(nodes)) + 1
         assert len(nodes) < 1.6 * expected + 1
     held = sum(array.nbytes for array in (*fibres.nodes, *fibres.starts, fibres.leaves))

@@ -77,8 +77,8 @@ def test_values_modes_and_holes_are_described() -> None:
 
 
 def test_whole_fibres_are_noticed() -> None:
-    places = tm.simulate.sample_fibres(SHAPE, 0.6, mode=1, rng=0)
-    found = tm.inspect(np.ones(len(places)), indices=places, shape=SHAPE, time_limit=0)
+    indices = tm.simulate.sample_fibres(SHAPE, 0.6, mode=1, rng=0)
+    found = tm.inspect(np.ones(len(indices)), indices=indices, shape=SHAPE, time_limit=0)
     assert found.pattern.mode == 1
 
 

@@ -76,9 +76,11 @@ def check(page: str) -> Reader:
     return reader
 
 
-def holed(shape: tuple[int, ...], share: float = 0.5, rank: int = 1, seed: int = 0) -> Any:
+def with_missing(
+    shape: tuple[int, ...], fraction: float = 0.5, rank: int = 1, seed: int = 0
+) -> Any:
     truth = tm.simulate.random_tucker(shape, rank, rng=seed).todense()
-    return np.where(np.random.default_rng(seed).random(shape) < share, truth, np.nan)
+    return np.where(np.random.default_rng(seed).random(shape) < fraction, truth, np.nan)
 
 
 @pytest.mark.parametrize("case", KINDS.values(), ids=KINDS.keys())
@@ -89,7 +91,9 @@ def test_every_kind(case: Case) -> None:
 @pytest.mark.parametrize("shape", [(30, 20), (9, 8, 7), (6, 5, 4, 3), (5, 4, 4, 3, 3), (3,) * 6])
 @pytest.mark.parametrize("validation_fraction", [None, 0.1])
 def test_every_order(shape: tuple[int, ...], validation_fraction: float | None) -> None:
-    result = tm.complete(holed(shape, 0.8), rank=1, validation_fraction=validation_fraction, rng=0)
+    result = tm.complete(
+        with_missing(shape, 0.8), rank=1, validation_fraction=validation_fraction, rng=0
+    )
     page = render_report(result)
     check(page)
     views = read_views(page)
@@ -100,7 +104,7 @@ def test_every_order(shape: tuple[int, ...], validation_fraction: float | None) 
 
 
 def test_a_chosen_model_is_marked_on_its_path() -> None:
-    noisy = holed((14, 13, 12), 0.6, 2) + 0.1 * np.random.default_rng(3).standard_normal(
+    noisy = with_missing((14, 13, 12), 0.6, 2) + 0.1 * np.random.default_rng(3).standard_normal(
         (14, 13, 12)
     )
     result = tm.complete(noisy, rng=0)
@@ -114,7 +118,7 @@ def test_a_chosen_model_is_marked_on_its_path() -> None:
 
 
 def test_a_chosen_rank_is_marked() -> None:
-    result = tm.complete(holed((14, 13, 12), 0.6, 2), rng=0)
+    result = tm.complete(with_missing((14, 13, 12), 0.6, 2), rng=0)
     assert result.best_trial is not None
     assert result.best_trial.model == "tucker"
     assert "Rank (2, 2, 2) was selected" in render_report(result)
@@ -128,11 +132,11 @@ def test_constant_data(rank: Any, value: float) -> None:
 
 def test_extreme_numbers() -> None:
     for factor in (1e-200, 1e150):
-        check(render_report(tm.complete(factor * holed((8, 7, 6), 0.9), rng=0)))
+        check(render_report(tm.complete(factor * with_missing((8, 7, 6), 0.9), rng=0)))
 
 
 def test_everything_observed() -> None:
-    page = render_report(tm.complete(holed((8, 7, 6), 2.0), rank=1, rng=0))
+    page = render_report(tm.complete(with_missing((8, 7, 6), 2.0), rank=1, rng=0))
     check(page)
     assert "The same fraction is observed everywhere, 100%" in page
 
@@ -172,7 +176,7 @@ def test_long_modes_with_labels_and_hardly_an_entry() -> None:
 
 
 def test_the_page_carries_the_tensor() -> None:
-    data = holed((9, 8, 7), 0.5, 2)
+    data = with_missing((9, 8, 7), 0.5, 2)
     result = tm.complete(data, rank=2, rng=0)
     for view in read_views(render_report(result)).values():
         order = [mode["mode"] for mode in view["modes"]]
@@ -186,7 +190,7 @@ def test_the_page_carries_the_tensor() -> None:
 
 
 def test_complex_numbers_are_shown_by_magnitude() -> None:
-    data = holed((9, 8, 7), 0.9) * (1 + 2j)
+    data = with_missing((9, 8, 7), 0.9) * (1 + 2j)
     result = tm.complete(data, rank=1, rng=0)
     page = render_report(result)
     assert "by their magnitude" in page
@@ -197,7 +201,7 @@ def test_complex_numbers_are_shown_by_magnitude() -> None:
 
 
 def shown(names: tuple[str, ...], shape: tuple[int, ...], labels: Any = ()) -> tuple[Any, Any]:
-    data = tm.TensorData(holed(shape, 0.9), dims=names, coords=labels)
+    data = tm.TensorData(with_missing(shape, 0.9), dims=names, coords=labels)
     views = read_views(render_report(tm.complete(data, rank=1, rng=0)))
     return tuple(
         [mode["name"] for mode in view["modes"][view["sliders"] :]] for view in views.values()
@@ -218,7 +222,7 @@ def test_space_time_and_colour_are_recognized() -> None:
 
 def test_latitudes_grow_upwards() -> None:
     data = tm.TensorData(
-        holed((6, 5, 4), 0.9),
+        with_missing((6, 5, 4), 0.9),
         dims=("lat", "lon", "level"),
         coords=(np.linspace(40.0, 60.0, 6), np.linspace(0.0, 10.0, 5), None),
     )
@@ -251,7 +255,7 @@ def test_ticks_of_dates(first: str, step: str, count: int, texts: list[str]) -> 
 
 
 def test_empty_slices_are_named() -> None:
-    values = holed((20, 9, 8), 0.6)
+    values = with_missing((20, 9, 8), 0.6)
     values[3] = values[14] = np.nan
     cities = np.array(list("abcdefghijklmnopqrst"))
     data = tm.TensorData(values, dims=("city", "b", "c"), coords=(cities, None, None))
@@ -273,7 +277,7 @@ def test_empty_slices_are_named() -> None:
 def test_hostile_names_are_texts() -> None:
     labels = np.array([f"{HOSTILE}{k}" for k in range(6)], dtype=object)
     data = tm.TensorData(
-        holed((6, 5, 4), 0.9),
+        with_missing((6, 5, 4), 0.9),
         dims=(HOSTILE, "<b>", "${x}"),
         coords=(labels, None, None),
         name=HOSTILE,
@@ -292,7 +296,7 @@ def test_hostile_names_are_texts() -> None:
 
 
 def test_the_policy_allows_this_script_and_style_only() -> None:
-    page = render_report(tm.complete(holed((6, 5, 4), 0.9), rank=1, rng=0))
+    page = render_report(tm.complete(with_missing((6, 5, 4), 0.9), rank=1, rng=0))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy
     rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
@@ -307,7 +311,7 @@ def test_the_policy_allows_this_script_and_style_only() -> None:
 
 
 def test_files_are_whole_and_not_overwritten(tmp_path: Path) -> None:
-    result = tm.complete(holed((6, 5, 4), 0.9), rank=1, rng=0)
+    result = tm.complete(with_missing((6, 5, 4), 0.9), rank=1, rng=0)
     path = tmp_path / "report.html"
     write_report(path, result, source="data.npy", code="import tensormend")
     page = path.read_text(encoding="utf-8")
@@ -322,7 +326,7 @@ def test_files_are_whole_and_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_bad_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
-    result = tm.complete(holed((6, 5, 4), 0.9), rank=1, rng=0)
+    result = tm.complete(with_missing((6, 5, 4), 0.9), rank=1, rng=0)
     with pytest.raises(InputError, match="does not exist"):
         write_report(tmp_path / "no" / "report.html", result)
     with pytest.raises(InputError, match="name of a folder"):

@@ -46,8 +46,8 @@ def make_plane() -> tm.Completion:
 
 def make_volume() -> tm.Completion:
     truth = tm.simulate.random_tucker((9, 15, 12, 5, 4), 1, rng=0).todense()
-    seen = np.random.default_rng(0).random(truth.shape) < 0.5
-    return tm.complete(np.where(seen, truth, np.nan), rng=0)
+    observed = np.random.default_rng(0).random(truth.shape) < 0.5
+    return tm.complete(np.where(observed, truth, np.nan), rng=0)
 
 
 PAGES = {"video": make_video, "plane": make_plane, "volume": make_volume}
@@ -115,13 +115,13 @@ def test_sliders_change_the_pictures(driver: Any, pages: dict[str, Path], name: 
 def test_a_click_chooses_the_curve(driver: Any, pages: dict[str, Path]) -> None:
     open_page(driver, pages["video"])
     sliders = driver.find_elements("css selector", "#curves input[type=range]")
-    places = [slider.get_property("value") for slider in sliders]
+    positions = [slider.get_property("value") for slider in sliders]
     driver.execute_script(
         "const canvas = document.getElementById('after'), box = canvas.getBoundingClientRect();"
         "const place = {clientX: box.left + 2, clientY: box.top + 2};"
         "canvas.dispatchEvent(new MouseEvent('click', place))"
     )
-    assert places[:2] != ["0", "0"]
+    assert positions[:2] != ["0", "0"]
     assert [slider.get_property("value") for slider in sliders][:2] == ["0", "0"]
 
 

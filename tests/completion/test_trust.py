@@ -426,7 +426,7 @@ def test_slices_without_company_take_the_mean_of_all() -> None:
 
 
 def test_standard_errors_respect_groups() -> None:
-    """Errors shared within a group: over many draws, the error claimed is the spread seen."""
+    """Errors shared within a group: the stated standard error is the spread over many draws."""
     rng = np.random.default_rng(0)
     n_groups, of_each, n_draws = 60, 10, 400
     groups = np.repeat(np.arange(n_groups), of_each)
@@ -485,7 +485,7 @@ def test_hypersparse_tensors_are_not_enumerated() -> None:
     shape = (10**6, 10**6, 3, 10**6, 10**6, 10**6)
     rng = np.random.default_rng(0)
     indices = np.stack([rng.integers(0, n, 1000) for n in shape], axis=1)
-    indices[:3, 1:] = 0  # fibres along mode 0: the first is seen, and so is the third
+    indices[:3, 1:] = 0  # fibres along mode 0: the first and the third have entries
     indices[1, 5] = 2
     indices[2, 3] = 999_999
     cover = measure_coverage(indices, shape)

@@ -62,13 +62,13 @@ class Case:
         ranks: tuple[int, ...],
         indices: Array,
         dtype: str,
-        lead: int = -1,
+        leaf_mode: int = -1,
         seed: int = 0,
         max_columns: int = 10**6,
         compact: bool = False,
     ) -> Case:
         rng = np.random.default_rng(seed)
-        fibres, _ = Fibres.build(shape, indices, lead)
+        fibres, _ = Fibres.build(shape, indices, leaf_mode)
         tree_ranks = [ranks[k] for k in fibres.modes]
         if compact:
             fibres = fibres.with_short_leaves()
@@ -207,16 +207,16 @@ def cases(draw: st.DrawFn, max_size: int = 7, max_rank: int = 42) -> Case:
     order = draw(st.integers(2, 6))
     shape = tuple(draw(st.lists(st.integers(1, max_size), min_size=order, max_size=order)))
     ranks = [draw(st.integers(1, 4)) for _ in shape]
-    lead = draw(st.integers(0, order - 1))
+    leaf_mode = draw(st.integers(0, order - 1))
     # Ranks beyond the specialised ones for the leaf mode, where the specialisation is.
-    ranks[lead] = draw(st.integers(1, max_rank))
+    ranks[leaf_mode] = draw(st.integers(1, max_rank))
     seed = draw(st.integers(0, 2**32 - 1))
     total = math.prod(shape)
     size = draw(st.integers(1, min(total, 500)))
     flat = np.random.default_rng(seed).choice(total, size, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
     dtype, compact = draw(st.sampled_from(DTYPES)), draw(st.booleans())
-    return Case.draw(shape, tuple(ranks), indices, dtype, lead, seed, compact=compact)
+    return Case.draw(shape, tuple(ranks), indices, dtype, leaf_mode, seed, compact=compact)
 
 
 def assert_close(found: list[Any], expected: list[Any], dtype: Any) -> None:
@@ -230,11 +230,11 @@ def assert_close(found: list[Any], expected: list[Any], dtype: Any) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=ROUNDINGS * eps * scale)
 
 
-def many_entries(dtype: str, lead: int = -1, ranks: tuple[int, ...] = (3, 4, 5)) -> Case:
+def many_entries(dtype: str, leaf_mode: int = -1, ranks: tuple[int, ...] = (3, 4, 5)) -> Case:
     shape, size = (60, 70, 80), 200_000
     flat = np.random.default_rng(1).choice(math.prod(shape), size, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
-    return Case.draw(shape, ranks, indices, dtype, lead)
+    return Case.draw(shape, ranks, indices, dtype, leaf_mode)
 
 
 def skewed(dtype: str, n: int = 150_000) -> Case:
@@ -284,7 +284,7 @@ def check_ranks(ranks: Sequence[int], dtype: str, other: int) -> None:
     flat = np.random.default_rng(4).choice(math.prod(shape), 700, replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
     for rank in ranks:
-        case = Case.draw(shape, (rank + other, rank + other, rank), indices, dtype, lead=2)
+        case = Case.draw(shape, (rank + other, rank + other, rank), indices, dtype, leaf_mode=2)
         for run in RUNS:
             assert_close(run(case, _native), run(case, reference), case.y.dtype)
 
@@ -311,7 +311,7 @@ def test_threads_do_not_change_a_bit_hypersparse(run: Callable[..., list[Any]], 
 @pytest.mark.parametrize("rank", [1, 5, 7, 16, 32, 35, 66])
 def test_threads_do_not_change_a_bit_other_lead(rank: int) -> None:
     for run in RUNS:
-        check_threads(many_entries("float64", lead=1, ranks=(3, rank, 4)), run)
+        check_threads(many_entries("float64", leaf_mode=1, ranks=(3, rank, 4)), run)
 
 
 @needs_native
@@ -940,10 +940,10 @@ def test_squares_of_a_survey_may_overflow() -> None:
 
 @needs_native
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("place", [0, 70_000, 99_999])
-def test_a_survey_finds_what_is_not_finite(bad: float, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 70_000, 99_999])
+def test_a_survey_finds_what_is_not_finite(bad: float, position: int) -> None:
     values = np.ones(100_000)
-    values[place] = bad
+    values[position] = bad
     for module in (kernels, reference):
         largest, _ = module.survey(values)
         assert np.isnan(largest) if np.isnan(bad) else largest == np.inf

@@ -106,7 +106,7 @@ def test_both_operators_give_the_same_fit() -> None:
 
 
 def test_the_end_is_a_fixed_point_of_the_plain_iteration() -> None:
-    """x = S(x + P(y - x)): what conjugate gradients and momentum lead to is where the plain
+    """x = S(x + P(y - x)): what conjugate gradients and momentum converge to is where the plain
     iteration stays."""
     x = decaying((14, 15, 16))
     indices, y = sampled(x, 0.6)
@@ -193,7 +193,7 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
 
 
 def test_degrees_of_freedom_are_the_trace_of_the_smoother() -> None:
-    """All entries seen, x = F y with F a product of filters, whose trace is a product of sums."""
+    """All entries observed: x = F y, F a product of filters whose trace is a product of sums."""
     x = decaying((12, 13, 14))
     everything = np.argwhere(np.ones(x.shape, dtype=bool))
     problem = tm.Problem(tm.DenseSampling(x.shape, everything), x.ravel(), x.shape)

@@ -147,13 +147,13 @@ def split(
     shape: tuple[int, ...],
     dtype: str,
     rank: Sequence[int] | None,
-    lead: int,
+    leaf_mode: int,
 ) -> SparsePlusTucker:
-    """Draw entries at random places, in the order of any leaf mode, plus a Tucker tensor."""
+    """Draw entries at random indices, in the order of any leaf mode, plus a Tucker tensor."""
     total = math.prod(shape)
     flat = rng.choice(total, max(1, total // 3), replace=False)
     indices = np.stack(np.unravel_index(flat, shape), axis=1)
-    fibres, _ = Fibres.build(shape, indices, lead)
+    fibres, _ = Fibres.build(shape, indices, leaf_mode)
     x = None if rank is None else random_tucker(rng, shape, rank, dtype)
     return SparsePlusTucker(fibres, gaussian(rng, (len(flat),), dtype), x)
 
@@ -310,8 +310,8 @@ def test_sparse_plus_tucker_is_truncated_as_its_dense_array(
     size: Sizes, dtype: str, seed: int, bare: bool, data: st.DataObject
 ) -> None:
     shape, rank = size
-    lead = data.draw(st.integers(0, len(shape) - 1))
-    z = split(np.random.default_rng(seed), shape, dtype, None if bare else rank, lead)
+    leaf_mode = data.draw(st.integers(0, len(shape) - 1))
+    z = split(np.random.default_rng(seed), shape, dtype, None if bare else rank, leaf_mode)
     dense = z.todense()
     scale = float(np.linalg.norm(dense))
     order = data.draw(st.permutations(range(len(shape))))
@@ -329,13 +329,13 @@ def test_sparse_plus_tucker_is_truncated_as_its_dense_array(
 
 
 @settings(deadline=None, max_examples=6)
-@given(dtype=st.sampled_from(DOUBLES), seed=seeds, lead=st.integers(0, 2))
+@given(dtype=st.sampled_from(DOUBLES), seed=seeds, leaf_mode=st.integers(0, 2))
 def test_sparse_plus_tucker_at_sizes_where_the_iteration_restarts(
-    dtype: str, seed: int, lead: int
+    dtype: str, seed: int, leaf_mode: int
 ) -> None:
     shape, rank = (150, 25, 20), (2, 3, 2)
     rng = np.random.default_rng(seed)
-    z = split(rng, shape, dtype, rank, lead)
+    z = split(rng, shape, dtype, rank, leaf_mode)
     z = SparsePlusTucker(z.fibres, 0.01 * z.values, z.tucker)
     dense = z.todense()
     scale = float(np.linalg.norm(dense))
@@ -377,9 +377,9 @@ def test_the_products_of_sparse_plus_tucker_are_those_of_the_array(
 ) -> None:
     shape, rank = size
     rng = np.random.default_rng(seed)
-    lead = data.draw(st.integers(0, len(shape) - 1))
+    leaf_mode = data.draw(st.integers(0, len(shape) - 1))
     mode = data.draw(st.integers(-len(shape), len(shape) - 1))
-    z = split(rng, shape, dtype, None if bare else rank, lead)
+    z = split(rng, shape, dtype, None if bare else rank, leaf_mode)
     dense = z.todense()
     m = matricize(dense, mode)
     tol = ROUNDING * eps(dtype) * (1 + float(np.linalg.norm(dense)) ** 2)

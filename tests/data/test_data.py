@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensormend as tm
-from shelf import DAYS, VALUES, Places, there_and_back
+from shelf import DAYS, VALUES, MakePath, there_and_back
 from tensormend.data.observations import TensorData
 from tensormend.errors import (
     FileError,
@@ -95,7 +95,7 @@ def test_it_is_described_in_one_line() -> None:
 # values that stand for unknown, and masks
 
 
-def test_missing_values(path: Places) -> None:
+def test_missing_values(path: MakePath) -> None:
     tm.save(path(".npy"), VALUES.astype(np.uint8))
     assert tm.load(path(".npy"), na_value=3).n_observed == 23
     assert tm.load(path(".npy"), na_value=-9).n_observed == 24
@@ -110,7 +110,7 @@ def test_missing_values(path: Places) -> None:
         tm.load(path(".npy"))
 
 
-def test_observed_files(path: Places) -> None:
+def test_observed_files(path: MakePath) -> None:
     tm.save(path(".npy"), VALUES)
     shown = VALUES % 2 == 0
     np.savez(path(".npz"), observed=shown)
@@ -126,7 +126,7 @@ def test_observed_files(path: Places) -> None:
         tm.load(path(".npy"), observed=path(".mat"))
 
 
-def test_observed_with_other_labels_is_refused(path: Places) -> None:
+def test_observed_with_other_labels_is_refused(path: MakePath) -> None:
     labels = (np.array(["a", "b"]), np.array([1, 2]))
     tm.save(path(".npz"), TensorData(np.ones((2, 2)), coords=labels))
     tm.save(path(".h5"), TensorData(np.ones((2, 2)), coords=(labels[0][::-1], None)))
@@ -134,9 +134,9 @@ def test_observed_with_other_labels_is_refused(path: Places) -> None:
         tm.load(path(".npz"), observed=path(".h5"))
 
 
-def test_sparse_data_and_sparse_observed(path: Places) -> None:
-    places = np.array([[0, 1, 2], [1, 2, 3], [1, 0, 0]])
-    data = TensorData(np.array([5.0, 7.0, -9.0]), indices=places, shape=(2, 3, 4))
+def test_sparse_data_and_sparse_observed(path: MakePath) -> None:
+    indices = np.array([[0, 1, 2], [1, 2, 3], [1, 0, 0]])
+    data = TensorData(np.array([5.0, 7.0, -9.0]), indices=indices, shape=(2, 3, 4))
     sparse = there_and_back(path(".npz"), data)
     assert sparse.is_sparse
     assert sparse.shape == (2, 3, 4)
@@ -147,20 +147,20 @@ def test_sparse_data_and_sparse_observed(path: Places) -> None:
     tm.save(path(".h5"), VALUES != 6)
     assert tm.load(path(".npz"), observed=path(".h5")).n_observed == 2  # 6 is at the first place
     assert tm.load(path(".npy"), observed=path(".npz")).n_observed == 3
-    other = TensorData(np.array([1.0, 0.0]), indices=places[1:], shape=(2, 3, 4))
+    other = TensorData(np.array([1.0, 0.0]), indices=indices[1:], shape=(2, 3, 4))
     tm.save(path(".npz"), other, overwrite=True)
     mask = path(".npz").rename(path(".mask.npz"))
     tm.save(path(".npz"), data)
     assert tm.load(path(".npz"), observed=mask).entries()[0].tolist() == [[1, 2, 3]]
-    tm.save(mask, TensorData(np.zeros(1), indices=places[:1], shape=(2, 3, 4)), overwrite=True)
+    tm.save(mask, TensorData(np.zeros(1), indices=indices[:1], shape=(2, 3, 4)), overwrite=True)
     with pytest.raises(FileError, match=r"where .* is nonzero"):
         tm.load(path(".npz"), observed=mask)
-    tm.save(mask, TensorData(np.ones(1), indices=places[:1], shape=(2, 3, 5)), overwrite=True)
+    tm.save(mask, TensorData(np.ones(1), indices=indices[:1], shape=(2, 3, 5)), overwrite=True)
     with pytest.raises(FileError, match=r"must have the shape of the data"):
         tm.load(path(".npz"), observed=mask)
 
 
-def test_a_whole_array_of_sparse_data_is_guarded(path: Places) -> None:
+def test_a_whole_array_of_sparse_data_is_guarded(path: MakePath) -> None:
     data = TensorData(np.ones(1), indices=np.zeros((1, 3), int), shape=(10**5, 10**5, 10**5))
     with pytest.raises(MemoryLimitError, match=r"the dense array"):
         tm.save(path(".npy"), data)

@@ -18,7 +18,7 @@ import zarr
 
 import tensormend as tm
 from cases import make_tensor
-from shelf import DAYS, RICH, VALUES, Places, there_and_back
+from shelf import DAYS, RICH, VALUES, MakePath, there_and_back
 from tensormend.data.formats.attributes import decode_labels, encode_labels, find_fills
 from tensormend.data.observations import TensorData
 from tensormend.errors import (
@@ -52,7 +52,7 @@ from tensormend.errors import (
         "G",
     ],
 )
-def test_types_of_numbers(suffix: str, dtype: str, path: Places) -> None:
+def test_types_of_numbers(suffix: str, dtype: str, path: MakePath) -> None:
     values = (VALUES % 5).astype(dtype)
     if suffix == ".nc" and values.dtype.kind == "c":
         with pytest.raises(InputError, match=r"holds real numbers"):
@@ -69,14 +69,14 @@ def test_types_of_numbers(suffix: str, dtype: str, path: Places) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".nii", *RICH])
-def test_the_order_in_memory_does_not_matter(suffix: str, path: Places) -> None:
+def test_the_order_in_memory_does_not_matter(suffix: str, path: MakePath) -> None:
     for values in (np.asfortranarray(VALUES), VALUES[:, ::-1], VALUES.transpose(2, 0, 1)):
         np.testing.assert_array_equal(there_and_back(path(suffix), values).values, values)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".nii", *RICH])
 @pytest.mark.parametrize("shape", [(), (5,), (0, 3)])
-def test_less_than_a_matrix_is_refused(suffix: str, shape: tuple[int, ...], path: Places) -> None:
+def test_less_than_a_matrix_is_refused(suffix: str, shape: tuple[int, ...], path: MakePath) -> None:
     with pytest.raises(InputError, match=r"at least two modes"):
         tm.save(path(suffix), np.ones(shape))
     assert not path(suffix).exists()
@@ -87,7 +87,7 @@ def test_less_than_a_matrix_is_refused(suffix: str, shape: tuple[int, ...], path
 
 @pytest.mark.parametrize("suffix", [".npz", ".h5", ".nc", ".zarr"])
 @pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
-def test_dates(suffix: str, unit: str, path: Places) -> None:
+def test_dates(suffix: str, unit: str, path: MakePath) -> None:
     labels = (None, DAYS.astype(f"M8[{unit}]"), None)
     back = there_and_back(path(suffix), TensorData(VALUES, coords=labels))
     assert back.coords[1] is not None
@@ -95,7 +95,7 @@ def test_dates(suffix: str, unit: str, path: Places) -> None:
     np.testing.assert_array_equal(back.coords[1], DAYS)
 
 
-def test_dates_become_text_in_matlab(path: Places) -> None:
+def test_dates_become_text_in_matlab(path: MakePath) -> None:
     back = there_and_back(path(".mat"), TensorData(VALUES, coords=(None, DAYS, None)))
     assert back.coords[1] is not None
     assert back.coords[1].tolist() == ["2020-02-28", "2020-02-29", "2020-03-01"]
@@ -118,7 +118,7 @@ def test_units_of_dates() -> None:
 
 
 @pytest.mark.parametrize("suffix", RICH)
-def test_odd_names(suffix: str, path: Places) -> None:
+def test_odd_names(suffix: str, path: MakePath) -> None:
     for name in ("observed", "dims", "file", "x_observed", "a b", "Größe", "2", "coords_0", "town"):
         data = TensorData(VALUES, dims=("town", "data", "km/h"), name=name)
         data = replace(data, coords=(np.array(["a", "b"]), np.arange(3), DAYS[[0, 0, 1, 2]]))
@@ -131,7 +131,7 @@ def test_odd_names(suffix: str, path: Places) -> None:
 
 
 @pytest.mark.parametrize("suffix", RICH)
-def test_odd_attributes(suffix: str, path: Places) -> None:
+def test_odd_attributes(suffix: str, path: MakePath) -> None:
     attributes = {
         "none": None,
         "list": ["a", "ü"],
@@ -161,7 +161,7 @@ def test_fill_values_are_rounded_as_the_values_are() -> None:
 
 @pytest.mark.parametrize("first", RICH)
 @pytest.mark.parametrize("second", RICH)
-def test_from_one_format_to_another(first: str, second: str, path: Places) -> None:
+def test_from_one_format_to_another(first: str, second: str, path: MakePath) -> None:
     data = there_and_back(path(first), make_tensor())
     back = there_and_back(path(f".2{second}"), data)
     np.testing.assert_array_equal(back.todense(), make_tensor().todense())
@@ -173,7 +173,7 @@ def test_from_one_format_to_another(first: str, second: str, path: Places) -> No
 
 @pytest.mark.parametrize("suffix", [".nii", *RICH])
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_a_part_of_completed_data_can_be_saved(suffix: str, path: Places) -> None:
+def test_a_part_of_completed_data_can_be_saved(suffix: str, path: MakePath) -> None:
     result = tm.complete(there_and_back(path(suffix), make_tensor()), rank=1, max_iter=2)
     part = result.sel() if suffix == ".nii" else result.sel(town="Bonn")
     tm.save(path(f".part{suffix}"), part)
@@ -209,7 +209,7 @@ def write_header(where: Path, header: str, body: bytes = b"") -> None:
         "{" * 900,
     ],
 )
-def test_headers_of_npy(header: str, path: Places) -> None:
+def test_headers_of_npy(header: str, path: MakePath) -> None:
     write_header(path(".npy"), header, bytes(16))
     with pytest.raises(FileError, match=r"a.npy"):
         tm.load(path(".npy"))
@@ -219,7 +219,7 @@ def test_headers_of_npy(header: str, path: Places) -> None:
         tm.load(path(".npz"))
 
 
-def test_a_header_may_promise_less_than_follows(path: Places) -> None:
+def test_a_header_may_promise_less_than_follows(path: MakePath) -> None:
     header = "{'descr': '<f8', 'fortran_order': True, 'shape': (1, 2)}\n"
     write_header(path(".npy"), header, np.arange(3.0).tobytes())
     assert tm.load(path(".npy")).values.tolist() == [[0, 1]]
@@ -229,7 +229,7 @@ def test_a_header_may_promise_less_than_follows(path: Places) -> None:
         tm.load(path(".npz"))
 
 
-def test_nothing_is_unpickled(path: Places, tmp_path: Path) -> None:
+def test_nothing_is_unpickled(path: MakePath, tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> Any:
             return Path.touch, (tmp_path / "unpickled",)
@@ -257,14 +257,14 @@ def test_nothing_is_unpickled(path: Places, tmp_path: Path) -> None:
     assert not (tmp_path / "unpickled").exists()
 
 
-def test_labels_are_never_pickled(path: Places) -> None:
+def test_labels_are_never_pickled(path: MakePath) -> None:
     labels = (np.array([{"a": 1}, None], dtype=object), None, None)
     back = there_and_back(path(".npz"), TensorData(VALUES, coords=labels))
     assert back.coords[0] is not None
     assert back.coords[0].tolist() == ["{'a': 1}", "None"]
 
 
-def test_archives(path: Places) -> None:
+def test_archives(path: MakePath) -> None:
     where = path(".npz")
     np.savez(where, a=VALUES, b=np.ones((2, 2)), a_observed=VALUES > 3)
     assert tm.load(where, variable="a").n_observed == 20
@@ -288,7 +288,7 @@ def test_archives(path: Places) -> None:
         tm.load(where)
 
 
-def test_archives_that_are_not_what_they_say(path: Places) -> None:
+def test_archives_that_are_not_what_they_say(path: MakePath) -> None:
     where = path(".npz")
     tm.save(path(".npy"), VALUES)
     with zipfile.ZipFile(where, "w") as archive:
@@ -314,7 +314,7 @@ def test_archives_that_are_not_what_they_say(path: Places) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
-def test_a_pipe_is_not_waited_for(path: Places) -> None:
+def test_a_pipe_is_not_waited_for(path: MakePath) -> None:
     os.mkfifo(path(".npy"))
     with pytest.raises(InputError, match=r"must be a file, got a pipe or device"):
         tm.load(path(".npy"))

@@ -16,7 +16,7 @@ import zarr
 
 import tensormend as tm
 from cases import make_tensor
-from shelf import DAYS, VALUES, Places, there_and_back
+from shelf import DAYS, VALUES, MakePath, there_and_back
 from tensormend.errors import (
     DataWarning,
     FileError,
@@ -48,7 +48,7 @@ def make_dataset() -> Any:
 
 @pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: Places) -> None:
+def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: MakePath) -> None:
     made = make_dataset()
     made.to_netcdf(path(".nc"), engine=engine)
     with pytest.raises(FileError, match=r"found .*speed \(3 x 4 x 2\).*; name one with"):
@@ -73,7 +73,7 @@ def test_a_completed_netcdf_is_the_whole_data_set(engine: str, path: Places) -> 
 
 
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_observed_of_netcdf_is_not_written_again(path: Places) -> None:
+def test_observed_of_netcdf_is_not_written_again(path: MakePath) -> None:
     made = make_dataset()[["speed", "area"]]
     made["shown"] = (("time", "lat", "lon"), (VALUES % 2 == 0).astype("i1").transpose(1, 2, 0))
     made.speed.attrs["observed"] = "shown"
@@ -88,14 +88,14 @@ def test_observed_of_netcdf_is_not_written_again(path: Places) -> None:
         tm.load(path(".3.nc"), variable="speed")
 
 
-def test_groups_of_netcdf(path: Places) -> None:
+def test_groups_of_netcdf(path: MakePath) -> None:
     make_dataset().to_netcdf(path(".nc"), engine="h5netcdf", group="a/b")
     assert tm.load(path(".nc"), variable="a/b/speed").shape == (3, 4, 2)
     with pytest.raises(FileError):
         tm.load(path(".nc"), variable="a/c/speed")
 
 
-def test_variables_of_netcdf_that_are_no_tensors(path: Places) -> None:
+def test_variables_of_netcdf_that_are_no_tensors(path: MakePath) -> None:
     make_dataset()[["station"]].to_netcdf(path(".nc"), engine="h5netcdf")
     with pytest.raises(FileError, match=r"found none"):
         tm.load(path(".nc"))
@@ -105,7 +105,7 @@ def test_variables_of_netcdf_that_are_no_tensors(path: Places) -> None:
         tm.load(path(".nc"), variable="other")
 
 
-def test_calendars_that_numpy_does_not_have(path: Places) -> None:
+def test_calendars_that_numpy_does_not_have(path: MakePath) -> None:
     made = make_dataset()[["speed"]].assign_coords(time=[0, 30, 60])
     made.time.attrs.update(units="days since 2000-01-01", calendar="360_day")
     made.to_netcdf(path(".nc"), engine="h5netcdf")
@@ -117,7 +117,7 @@ def test_calendars_that_numpy_does_not_have(path: Places) -> None:
     assert again.coords[0].tolist() == data.coords[0].tolist()
 
 
-def test_the_rest_of_a_data_set_may_be_too_large(path: Places) -> None:
+def test_the_rest_of_a_data_set_may_be_too_large(path: MakePath) -> None:
     made = make_dataset()
     made["more"] = ("many", np.ones(500))
     made.to_netcdf(path(".nc"), engine="h5netcdf")
@@ -130,7 +130,7 @@ def test_the_rest_of_a_data_set_may_be_too_large(path: Places) -> None:
         assert back.attrs == {"title": "wind"}
 
 
-def test_sizes_that_netcdf_declares(path: Places) -> None:
+def test_sizes_that_netcdf_declares(path: MakePath) -> None:
     with h5py.File(path(".nc"), "w") as file:
         file.create_dataset("x", (10**6, 10**6), "f8", chunks=(10, 10))
     with pytest.raises(MemoryLimitError, match=r"variable 'x'"):
@@ -150,7 +150,7 @@ def test_sizes_that_netcdf_declares(path: Places) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_versions_of_zarr(version: int, path: Places) -> None:
+def test_versions_of_zarr(version: int, path: MakePath) -> None:
     tm.save(path(".zarr"), replace(make_tensor(), encoding={"zarr": version}))
     assert zarr.open(path(".zarr"), mode="r").metadata.zarr_format == version
     back = there_and_back(path(".2.zarr"), tm.load(path(".zarr")))
@@ -163,7 +163,7 @@ def test_versions_of_zarr(version: int, path: Places) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_zarr_of_xarray(version: int, path: Places) -> None:
+def test_zarr_of_xarray(version: int, path: MakePath) -> None:
     make_dataset().drop_vars("station").to_zarr(
         path(".zarr"), zarr_format=version, consolidated=False
     )
@@ -174,7 +174,7 @@ def test_zarr_of_xarray(version: int, path: Places) -> None:
     assert data.attrs["units"] == "m s-1"
 
 
-def test_fill_values_of_zarr_2(path: Places) -> None:
+def test_fill_values_of_zarr_2(path: MakePath) -> None:
     group = zarr.open_group(path(".zarr"), mode="w", zarr_format=2)
     array = group.create_array("x", shape=(2, 3), dtype="i4", fill_value=-9)
     array[0] = [1, -9, 3]
@@ -183,7 +183,7 @@ def test_fill_values_of_zarr_2(path: Places) -> None:
     assert tm.load(path(".zarr")).n_observed == 2
 
 
-def test_arrays_of_zarr(path: Places) -> None:
+def test_arrays_of_zarr(path: MakePath) -> None:
     zarr.create_array(path(".zarr"), shape=(2, 3), dtype="i4", chunks=(1, 3))[...] = 7
     assert tm.load(path(".zarr")).values.tolist() == [[7] * 3] * 2
     group = zarr.open_group(path(".2.zarr"), mode="w")
@@ -204,7 +204,7 @@ def test_arrays_of_zarr(path: Places) -> None:
         tm.load(path(".2.zarr"), variable="g/x")
 
 
-def test_sizes_that_zarr_declares(path: Places) -> None:
+def test_sizes_that_zarr_declares(path: MakePath) -> None:
     described = {"shape": (10**6, 10**6), "dtype": "f8", "chunks": (10, 10)}
     zarr.open_group(path(".zarr"), mode="w").create_array("x", **described)
     with pytest.raises(MemoryLimitError, match=r"the array 'x' of"):
@@ -220,7 +220,7 @@ def test_sizes_that_zarr_declares(path: Places) -> None:
 
 
 def test_an_interrupted_replacement_keeps_the_store(
-    path: Places, monkeypatch: pytest.MonkeyPatch
+    path: MakePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = path(".zarr")
     tm.save(where, VALUES)
@@ -243,7 +243,7 @@ def test_an_interrupted_replacement_keeps_the_store(
 
 @pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
 @pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")
-def test_headers_of_nifti_are_kept(kind: Any, path: Places) -> None:
+def test_headers_of_nifti_are_kept(kind: Any, path: MakePath) -> None:
     affine = np.diag([2.0, 3, 4, 1])
     image = kind((VALUES[..., None] + np.arange(3)).astype(np.int16), affine)
     image.header.set_xyzt_units("mm", "sec")
@@ -261,12 +261,12 @@ def test_headers_of_nifti_are_kept(kind: Any, path: Places) -> None:
     np.testing.assert_array_equal(back.affine, affine)
     assert back.header.get_xyzt_units() == ("mm", "sec")
     assert bytes(back.header["descrip"]).rstrip(b"\0") == b"a head"
-    seen = data.observed
-    assert seen is not None
-    np.testing.assert_allclose(back.get_fdata()[seen], stored[seen], rtol=1e-6)
+    observed = data.observed
+    assert observed is not None
+    np.testing.assert_allclose(back.get_fdata()[observed], stored[observed], rtol=1e-6)
 
 
-def test_sizes_that_nifti_declares(path: Places) -> None:
+def test_sizes_that_nifti_declares(path: MakePath) -> None:
     nibabel.save(nibabel.Nifti1Image(VALUES, np.eye(4)), path(".nii"))
     whole = bytearray(path(".nii").read_bytes())
     whole[42:48] = struct.pack("<3h", 30000, 30000, 30000)
@@ -279,7 +279,7 @@ def test_sizes_that_nifti_declares(path: Places) -> None:
         tm.load(path(".nii"))
 
 
-def test_images_of_colours_are_refused(path: Places) -> None:
+def test_images_of_colours_are_refused(path: MakePath) -> None:
     colours = np.zeros((2, 2, 2), dtype=[("R", "u1"), ("G", "u1"), ("B", "u1")])
     nibabel.save(nibabel.Nifti1Image(colours, np.eye(4)), path(".nii"))
     with pytest.raises(FileError, match=r"must be an image of numbers"):

@@ -13,14 +13,14 @@ import xarray as xr
 
 import tensormend as tm
 from damage import try_all
-from shelf import DAYS, VALUES, Places
+from shelf import DAYS, VALUES, MakePath
 from tensormend.errors import (
     FileError,
     MemoryLimitError,
 )
 
 
-def test_datasets_of_hdf5(path: Places) -> None:
+def test_datasets_of_hdf5(path: MakePath) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         file["deep/inside"] = VALUES
@@ -49,7 +49,7 @@ def test_datasets_of_hdf5(path: Places) -> None:
     assert tm.load(where).name == "deep/inside"
 
 
-def test_types_of_hdf5_that_are_no_numbers(path: Places) -> None:
+def test_types_of_hdf5_that_are_no_numbers(path: MakePath) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         file["pairs"] = np.zeros((2, 2), dtype=[("a", "f8"), ("b", "i4")])
@@ -63,7 +63,7 @@ def test_types_of_hdf5_that_are_no_numbers(path: Places) -> None:
         tm.load(where)
 
 
-def test_missing_values_of_hdf5(path: Places) -> None:
+def test_missing_values_of_hdf5(path: MakePath) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         data = file.create_dataset("x", data=VALUES.astype(int))
@@ -82,7 +82,7 @@ def test_missing_values_of_hdf5(path: Places) -> None:
         tm.load(where, variable="x")
 
 
-def test_values_in_other_files_are_refused(path: Places, tmp_path: Path) -> None:
+def test_values_in_other_files_are_refused(path: MakePath, tmp_path: Path) -> None:
     where = path(".h5")
     (tmp_path / "secret").write_bytes(bytes(96))
     with h5py.File(where, "w") as file:
@@ -98,7 +98,7 @@ def test_values_in_other_files_are_refused(path: Places, tmp_path: Path) -> None
             tm.load(where.rename(path(suffix)))
 
 
-def test_links_of_netcdf_to_other_files_are_refused(path: Places) -> None:
+def test_links_of_netcdf_to_other_files_are_refused(path: MakePath) -> None:
     tm.save(path(".nc"), VALUES)
     with h5py.File(path(".nc"), "a") as file:
         file["more"] = h5py.ExternalLink("elsewhere.h5", "/x")
@@ -106,7 +106,7 @@ def test_links_of_netcdf_to_other_files_are_refused(path: Places) -> None:
         tm.load(path(".nc"))
 
 
-def test_sizes_that_hdf5_declares(path: Places) -> None:
+def test_sizes_that_hdf5_declares(path: MakePath) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         file.create_dataset("x", (10**6, 10**6), "f8", chunks=(10, 10))
@@ -140,8 +140,8 @@ def test_damage_that_hdf5_does_not_survive(tmp_path: Path) -> None:
         "object": (first + 8, struct.pack("<Q", 2**64 - 16)),
         "chunk": (chunk, struct.pack("<I", 0)),
     }
-    for name, (place, part) in changes.items():
-        bad = good[:place] + part + good[place + len(part) :]
+    for name, (offset, part) in changes.items():
+        bad = good[:offset] + part + good[offset + len(part) :]
         for suffix in (".h5", ".nc"):
             (folder / f"{name}{suffix}").write_bytes(bad)
     outcomes = try_all(folder)
@@ -151,7 +151,7 @@ def test_damage_that_hdf5_does_not_survive(tmp_path: Path) -> None:
     assert len(outcomes) == 8
 
 
-def test_scales_of_hdf5(path: Places) -> None:
+def test_scales_of_hdf5(path: MakePath) -> None:
     where = path(".h5")
     with h5py.File(where, "w") as file:
         data = file.create_dataset("x", data=VALUES)
@@ -170,7 +170,7 @@ def test_scales_of_hdf5(path: Places) -> None:
     assert data.coords[2].tolist() == [0, 0.5, 1, 1.5]
 
 
-def test_netcdf_read_as_hdf5(path: Places) -> None:
+def test_netcdf_read_as_hdf5(path: MakePath) -> None:
     coords = {"t": DAYS.astype("M8[ns]")}
     made = xr.Dataset({"v": (("x", "t"), np.ones((2, 3)))}, coords=coords)
     made.to_netcdf(path(".h5"), engine="h5netcdf")

@@ -96,7 +96,7 @@ def test_clear_pixels_are_unknown(tmp_path: Path) -> None:
     data = load(tmp_path / "a.png")
     assert data.shape == (32, 40, 3)
     assert data.n_observed == 27 * 40 * 3
-    save(tmp_path / "b.png", data)  # holes stay holes, and alpha is kept
+    save(tmp_path / "b.png", data)  # missing stay missing, and alpha is kept
     again = np.asarray(pillow.open(tmp_path / "b.png"))
     np.testing.assert_array_equal(again[..., 3], alpha)
     save(tmp_path / "c.png", TensorData(data.values, encoding=data.encoding))
@@ -117,8 +117,8 @@ def test_modes_of_pillow(tmp_path: Path) -> None:
     assert read(shades.convert("P")).shape == (32, 40)  # a palette of greys
     assert read(shades.convert("LA")).shape == (32, 40)
     palette = colours.quantize(16)
-    holes = np.asarray(palette) == 3
-    assert read(palette, transparency=3).n_observed == 3 * (~holes).sum()
+    missing = np.asarray(palette) == 3
+    assert read(palette, transparency=3).n_observed == 3 * (~missing).sum()
     assert read(shades, transparency=int(grey()[0, 0])).n_observed == (grey() != grey()[0, 0]).sum()
     deep = pillow.fromarray(grey().astype(np.uint16) * 3)
     assert read(deep).values.max() > 255
@@ -320,7 +320,7 @@ def test_gif_holes_beside_all_greys(tmp_path: Path) -> None:
     known[0, 3, 3] = False
     save(tmp_path / "a.gif", TensorData(values[None], observed=known))
     np.testing.assert_array_equal(load(tmp_path / "a.gif").todense()[known], values[None][known])
-    twice = np.concatenate([values, values[:1]])[None]  # a hole in place of none of the greys
+    twice = np.concatenate([values, values[:1]])[None]  # a hole in offset of none of the greys
     known = np.ones(twice.shape, bool)
     known[0, 16, 5] = False
     save(tmp_path / "b.gif", TensorData(twice, observed=known))
@@ -397,8 +397,8 @@ def test_cut_streams_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content[:-1])
     with pytest.raises(FileError, match=rf"of {len(content)} bytes, but ends after"):
         load(path)
-    place = content.index(b"\x18\x53\x80\x67") + 4
-    stream = content[:place] + b"\x01" + b"\xff" * 7 + content[place + 8 :]  # of unknown size
+    offset = content.index(b"\x18\x53\x80\x67") + 4
+    stream = content[:offset] + b"\x01" + b"\xff" * 7 + content[offset + 8 :]  # of unknown size
     path.write_bytes(stream)
     assert load(path).shape == film().shape
     path.write_bytes(stream[: int(0.93 * len(stream))])

@@ -230,13 +230,13 @@ def test_a_wide_table_of_whole_numbers_gives_a_warning(tmp_path: Path, suffix: s
 
 
 @pytest.mark.parametrize("shape", [(300, 200, 50), (30, 20, 40), (25, 25), (5, 5, 5000)])
-@pytest.mark.parametrize("share", [0.0005, 0.01, 0.1, 0.9])
+@pytest.mark.parametrize("fraction", [0.0005, 0.01, 0.1, 0.9])
 def test_a_long_table_of_random_entries_gives_none(
-    tmp_path: Path, shape: tuple[int, ...], share: float
+    tmp_path: Path, shape: tuple[int, ...], fraction: float
 ) -> None:
     rng = np.random.default_rng(0)
     n = int(np.prod(shape))
-    chosen = rng.choice(n, size=min(max(2, int(n * share)), 20_000), replace=False)
+    chosen = rng.choice(n, size=min(max(2, int(n * fraction)), 20_000), replace=False)
     columns = dict(zip("uiw", np.unravel_index(chosen, shape), strict=False))
     path = write_rows(tmp_path, ".parquet", columns | {"score": rng.integers(5, size=len(chosen))})
     assert load(path).n_observed == len(chosen)

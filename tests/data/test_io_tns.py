@@ -56,10 +56,10 @@ def both(text: bytes, sizes: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def check_twins(text: bytes, sizes: tuple[int, ...] = (2**32 - 1, 2**32 - 1)) -> None:
-    (places, values, fault), (twin_places, twin_values, twin_fault) = both(text, sizes)
+    (found, values, fault), (twin_found, twin_values, twin_fault) = both(text, sizes)
     assert fault == twin_fault
-    assert places.dtype == twin_places.dtype == np.uint32
-    np.testing.assert_array_equal(places, twin_places)
+    assert found.dtype == twin_found.dtype == np.uint32
+    np.testing.assert_array_equal(found, twin_found)
     np.testing.assert_array_equal(values, twin_values)
     np.testing.assert_array_equal(np.signbit(values), np.signbit(twin_values) & ~np.isnan(values))
 
@@ -85,8 +85,8 @@ def test_parser_equals_its_twin_on_any_bytes(text: bytes) -> None:
 def test_parser_equals_its_twin_on_mutated_files(data: Any, values: list[float]) -> None:
     text = bytearray("".join(f"{k + 1} {k + 2} {v!r}\n" for k, v in enumerate(values)).encode())
     for _ in range(data.draw(st.integers(0, 3))):
-        place = data.draw(st.integers(0, len(text) - 1))
-        text[place] = data.draw(st.sampled_from(b"0159.-+eE #\n\r\tnxi\x00\xff"))
+        offset = data.draw(st.integers(0, len(text) - 1))
+        text[offset] = data.draw(st.sampled_from(b"0159.-+eE #\n\r\tnxi\x00\xff"))
     check_twins(bytes(text))
 
 
@@ -128,8 +128,8 @@ def test_written_numbers_read_back_the_same(values: list[float], single: bool) -
     indices = np.arange(2 * len(values), dtype=np.int64).reshape(-1, 2)
     for module in (kernels, reference):
         text = np.frombuffer(module.format_entries(indices, numbers), dtype=np.uint8)
-        places, again, _ = kernels.parse_entries(text, (100, 100))
-        np.testing.assert_array_equal(places, indices)
+        found, again, _ = kernels.parse_entries(text, (100, 100))
+        np.testing.assert_array_equal(found, indices)
         np.testing.assert_array_equal(again.astype(numbers.dtype), numbers)
 
 

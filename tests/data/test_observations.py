@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import kinds
 import tensormend as tm
-from kinds import DAYS, HOLED, KINDS, KNOWN, PLACES, SHAPE, TRUTH
+from kinds import DAYS, INDICES, KINDS, OBSERVED, SHAPE, TRUTH, WITH_NAN
 from tensormend.data.observations import Observations, as_observations
 from tensormend.data.observations.read import READERS
 from tensormend.errors import DataWarning, InputError
@@ -35,7 +35,7 @@ def test_every_kind_gives_the_same_entries(name: str) -> None:
     known.put(full, [slice(None)] * 3)
     # put the entries back as they were found: labels may have been sorted
     back = case.back(known.container.wrap(full, [slice(None)] * 3))
-    np.testing.assert_array_equal(back, np.where(KNOWN, case.truth, np.nan))
+    np.testing.assert_array_equal(back, np.where(OBSERVED, case.truth, np.nan))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -71,7 +71,7 @@ def test_subclasses_are_known_by_their_ancestors() -> None:
     class Radiance(xr.DataArray):  # type: ignore[misc]
         __slots__ = ()
 
-    assert as_observations(Radiance(HOLED)).container.words == "a DataArray"
+    assert as_observations(Radiance(WITH_NAN)).container.words == "a DataArray"
 
 
 # labels
@@ -105,11 +105,11 @@ def test_labels_without_observation() -> None:
 
 
 def test_empty_slices_are_named_by_their_labels() -> None:
-    holed = HOLED.copy()
+    holed = WITH_NAN.copy()
     holed[[1, 3]] = np.nan  # B and A
     with pytest.warns(DataWarning, match=r"mode 'city' has no observation at all at B, A \(2 of 6"):
         tm.complete(kinds.make_dataarray(holed), 2, max_iter=1)
-    holed = HOLED.copy()
+    holed = WITH_NAN.copy()
     holed[:, :, :6] = np.nan
     with pytest.warns(DataWarning, match=r"mode 'level' .* at p, o, n, m, l, \.\.\. \(6 of 8\)"):
         tm.complete(kinds.make_frame(holed), 1, modes=["city", "day", "level"], value_column="flux")
@@ -158,41 +158,41 @@ def entries(draw: Any) -> tuple[Any, Any]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     mask = rng.random(shape) < draw(st.sampled_from([0.1, 0.5, 1.0]))
     mask.flat[0] = True
-    places = rng.permutation(np.argwhere(mask))
+    indices = rng.permutation(np.argwhere(mask))
     dense = np.full(shape, np.nan)
-    dense[tuple(places.T)] = np.arange(len(places))
-    return Observations(places, np.arange(float(len(places))), shape), dense
+    dense[tuple(indices.T)] = np.arange(len(indices))
+    return Observations(indices, np.arange(float(len(indices))), shape), dense
 
 
 @given(entries(), st.integers(0, 2**32 - 1))
 def test_find_is_that_of_the_dense_array(case: tuple[Observations, Any], seed: int) -> None:
     known, dense = case
     rng = np.random.default_rng(seed)
-    places = np.stack([rng.integers(0, n, 20) for n in known.shape], axis=1)
-    expected = np.nan_to_num(dense, nan=-1)[tuple(places.T)]
-    np.testing.assert_array_equal(known.find(places), expected)
+    indices = np.stack([rng.integers(0, n, 20) for n in known.shape], axis=1)
+    expected = np.nan_to_num(dense, nan=-1)[tuple(indices.T)]
+    np.testing.assert_array_equal(known.find(indices), expected)
 
 
 def test_find_where_the_number_of_entries_is_astronomical() -> None:
-    places = np.array([[3_999_999] * 7, [0] * 7, [1] * 7])
-    known = Observations(places[:2], np.array([1.0, 2.0]), (4_000_000,) * 7)
-    assert known.find(places[::-1]).tolist() == [-1, 1, 0]
+    indices = np.array([[3_999_999] * 7, [0] * 7, [1] * 7])
+    known = Observations(indices[:2], np.array([1.0, 2.0]), (4_000_000,) * 7)
+    assert known.find(indices[::-1]).tolist() == [-1, 1, 0]
 
 
 @given(entries(), st.data())
 def test_put_is_that_of_the_dense_array(case: tuple[Observations, Any], data: Any) -> None:
     known, dense = case
-    places: list[Any] = []
+    indices: list[Any] = []
     for n in known.shape:
         if data.draw(st.booleans()):
-            places.append(data.draw(st.slices(n)))
+            indices.append(data.draw(st.slices(n)))
         else:
-            places.append(np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=6)), int))
+            indices.append(np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=6)), int))
     block = dense
-    for k, part in enumerate(places):
+    for k, part in enumerate(indices):
         block = block[(slice(None),) * k + (part,)]
     out = np.full(block.shape, np.nan)
-    known.put(out, places)
+    known.put(out, indices)
     np.testing.assert_array_equal(out, block)
 
 
@@ -209,7 +209,7 @@ DENSE = kinds.make_dataarray()
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing known": ({"data": np.full(SHAPE, np.nan)}, "at least one observed entry, got none"),
     "infinite": (
-        {"data": np.where(KNOWN, TRUTH, np.inf)},
+        {"data": np.where(OBSERVED, TRUTH, np.inf)},
         r"must be finite, got \d+ NaN or infinite \(first at index \(0, 0, \d\)\); mark them as",
     ),
     "infinite, labelled": (
@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"got 1 NaN or infinite \(first at a=v, b=2\); mark them as missing",
     ),
     "NaN where observed": (
-        {"data": HOLED, "observed": np.ones(SHAPE, bool)},
+        {"data": WITH_NAN, "observed": np.ones(SHAPE, bool)},
         "must be finite",
     ),
     "words": (
@@ -229,23 +229,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dates": ({"data": np.ones((2, 2), "M8[s]")}, r"must be numbers, got ndarray of datetime64"),
     "a vector": ({"data": np.ones(5)}, "at least two modes"),
     "another shape": (
-        {"data": HOLED, "shape": (2, 2, 2)},
+        {"data": WITH_NAN, "shape": (2, 2, 2)},
         r"shape must be that of the data, \(6, 7, 8\), got \(2, 2, 2\); omit it",
     ),
     "numbers as observed": (
-        {"data": HOLED, "observed": np.ones(SHAPE)},
+        {"data": WITH_NAN, "observed": np.ones(SHAPE)},
         r"boolean array of shape \(6, 7, 8\), true where data is observed, got float64 of shape",
     ),
     "a small array": (
-        {"data": HOLED, "observed": np.ones((2, 2), bool)},
+        {"data": WITH_NAN, "observed": np.ones((2, 2), bool)},
         r"got bool of shape \(2, 2\)",
     ),
     "observed and indices": (
-        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "observed": KNOWN},
+        {"data": [1.0], "indices": [[0, 0, 0]], "shape": SHAPE, "observed": OBSERVED},
         "observed does not go with values with indices; omit missing entries",
     ),
     "columns of an array": (
-        {"data": HOLED, "modes": ["a"]},
+        {"data": WITH_NAN, "modes": ["a"]},
         "modes does not go with an array; it names the columns of a DataFrame",
     ),
     "a value column with indices": (
@@ -278,16 +278,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a DataArray of one dimension": ({"data": xr.DataArray([1.0, 2.0])}, "at least two modes"),
     "shape of a DataArray": ({"data": DENSE, "shape": SHAPE}, "shape does not go with a DataArray"),
     "observed of other dimensions": (
-        {"data": DENSE, "observed": xr.DataArray(KNOWN)},
+        {"data": DENSE, "observed": xr.DataArray(OBSERVED)},
         r"the dimensions \('city', 'day', 'band'\) and the coordinates of the data, got "
         r"\('dim_0', 'dim_1', 'dim_2'\) or other coordinates; reindex it",
     ),
     "observed of other coordinates": (
-        {"data": DENSE, "observed": kinds.make_dataarray(KNOWN).isel(city=slice(None, None, -1))},
+        {
+            "data": DENSE,
+            "observed": kinds.make_dataarray(OBSERVED).isel(city=slice(None, None, -1)),
+        },
         "observed= as a DataArray must have the dimensions",
     ),
     "observed of a sparse DataArray": (
-        {"data": xr.DataArray(sparse.COO(PLACES.T, TRUTH[KNOWN], SHAPE)), "observed": KNOWN},
+        {"data": xr.DataArray(sparse.COO(INDICES.T, TRUTH[OBSERVED], SHAPE)), "observed": OBSERVED},
         "observed goes with a dense DataArray, got a sparse one; omit it",
     ),
     # pandas
@@ -301,7 +304,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "modes and value_column name columns of a DataFrame, got a Series; omit them",
     ),
     "observed of a table": (
-        {"data": table(), "observed": KNOWN},
+        {"data": table(), "observed": OBSERVED},
         "observed does not go with a table; omit missing entries, or set them to NaN",
     ),
     "an empty table": ({"data": table().iloc[:0]}, "one observed entry, got a table without rows"),
@@ -336,7 +339,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no columns": ({"data": pd.DataFrame(index=[1, 2])}, r"got \[\] and None"),
     "a wide table": (
-        {"data": pd.DataFrame(HOLED[0])},
+        {"data": pd.DataFrame(WITH_NAN[0])},
         "must be given by modes= if they hold fractions, as 0 does; give modes= and value_column=",
     ),
     "a missing label": (
@@ -394,20 +397,20 @@ def test_refusals(name: str) -> None:
 
 
 def test_a_repeat_is_found_though_some_entries_are_held_out() -> None:
-    places = np.concatenate([PLACES, PLACES[:1]])
-    values = TRUTH[tuple(places.T)]
+    indices = np.concatenate([INDICES, INDICES[:1]])
+    values = TRUTH[tuple(indices.T)]
     with pytest.raises(InputError, match=r"every entry once, got 1 repeated \(first: \(0, 0, "):
-        tm.complete(values, 2, indices=places, shape=SHAPE)
+        tm.complete(values, 2, indices=indices, shape=SHAPE)
     with pytest.raises(InputError, match="every entry once, got 1 repeated"):
-        tm.complete(values, 2, indices=places, shape=SHAPE, validation_fraction=0.5, rng=0)
+        tm.complete(values, 2, indices=indices, shape=SHAPE, validation_fraction=0.5, rng=0)
 
 
 def test_indices_out_of_range_are_refused_beside_held_out_entries() -> None:
-    places = np.concatenate([PLACES, [[0, 0, 8]]])
-    values = np.ones(len(places))
-    hidden = (np.argwhere(~KNOWN), TRUTH[~KNOWN])
+    indices = np.concatenate([INDICES, [[0, 0, 8]]])
+    values = np.ones(len(indices))
+    hidden = (np.argwhere(~OBSERVED), TRUTH[~OBSERVED])
     with pytest.raises(InputError, match="got 8 in row"):
-        tm.complete(values, 2, indices=places, shape=SHAPE, validation_data=hidden)
+        tm.complete(values, 2, indices=indices, shape=SHAPE, validation_data=hidden)
 
 
 def test_scipy_matrices_are_refused() -> None:

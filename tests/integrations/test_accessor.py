@@ -11,7 +11,7 @@ import xarray as xr
 
 import tensormend as tm
 import tensormend.integrations.xarray
-from kinds import KNOWN, TRUTH, make_dataarray
+from kinds import OBSERVED, TRUTH, make_dataarray
 from tensormend.errors import InputError
 
 pytestmark = pytest.mark.numerical
@@ -37,7 +37,7 @@ def test_by_default_a_model_is_chosen() -> None:
 
 def test_options_are_those_of_complete() -> None:
     data = make_dataarray(TRUTH.astype(int))
-    filled = data.tensormend.fill(2, observed=KNOWN, tol=1e-10)
+    filled = data.tensormend.fill(2, observed=OBSERVED, tol=1e-10)
     np.testing.assert_allclose(filled, TRUTH, atol=1e-6)
     with pytest.raises(InputError, match="shape does not go with a DataArray"):
         data.tensormend.fill(2, shape=data.shape)

@@ -15,22 +15,22 @@ pytestmark = pytest.mark.numerical
 class SampledCosines(tm.Operator):
     """See some coefficients of the cosine transform of a tensor."""
 
-    def __init__(self, seen: Array) -> None:
-        self.seen, self.tensor_shape = seen, seen.shape
-        self.n_measurements, self.tensor_dtype = int(seen.sum()), np.dtype(float)
+    def __init__(self, kept: Array) -> None:
+        self.kept, self.tensor_shape = kept, kept.shape
+        self.n_measurements, self.tensor_dtype = int(kept.sum()), np.dtype(float)
 
     def forward(self, x: tm.Tucker | Array) -> Array:
-        return np.asarray(dctn(np.asarray(x), norm="ortho")[self.seen])
+        return np.asarray(dctn(np.asarray(x), norm="ortho")[self.kept])
 
     def adjoint(self, y: Array) -> Array:
         z = np.zeros(self.tensor_shape)
-        z[self.seen] = y
+        z[self.kept] = y
         return np.asarray(idctn(z, norm="ortho"))
 
 
 def test_operator_keeps_its_contract() -> None:
-    seen = np.random.default_rng(0).random((12, 10, 8)) < 0.5
-    tm.testing.check_operator(SampledCosines(seen))
+    kept = np.random.default_rng(0).random((12, 10, 8)) < 0.5
+    tm.testing.check_operator(SampledCosines(kept))
 
 
 def test_all_methods_work_on_it() -> None:
@@ -47,6 +47,6 @@ def test_a_wrong_adjoint_is_found() -> None:
         def adjoint(self, y: Array) -> Array:
             return 2 * super().adjoint(y)
 
-    seen = np.random.default_rng(0).random((12, 10, 8)) < 0.5
+    kept = np.random.default_rng(0).random((12, 10, 8)) < 0.5
     with pytest.raises(tm.testing.ConformanceError, match="adjoint identity"):
-        tm.testing.check_operator(Wrong(seen))
+        tm.testing.check_operator(Wrong(kept))

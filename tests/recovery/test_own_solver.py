@@ -25,10 +25,10 @@ class RelaxedState(NamedTuple):
 
 @dataclass(frozen=True)
 class RelaxedDescent:
-    """Steepest descent that goes a share of the way to the minimum along the gradient."""
+    """Steepest descent that goes a fraction of the way to the minimum along the gradient."""
 
     name: ClassVar[str] = "relaxed"
-    share: float = 0.9
+    fraction: float = 0.9
 
     def _at(self, problem: tm.Problem, x: tm.Tucker, step_size: float) -> RelaxedState:
         loss, _, gradient = problem.gradient(x)  # one pass over the measurements
@@ -40,7 +40,7 @@ class RelaxedDescent:
 
     def step(self, problem: tm.Problem, state: RelaxedState) -> RelaxedState:
         measured = problem.operator.squared_norm(state.gradient)
-        size = self.share * tm.steps.exact_step(state.gradient.squared_norm(), measured, 0.0)
+        size = self.fraction * tm.steps.exact_step(state.gradient.squared_norm(), measured, 0.0)
         return self._at(problem, state.gradient.retract(size), size)
 
     def save(self, state: RelaxedState) -> dict[str, Array]:
@@ -63,6 +63,6 @@ def test_solver_keeps_its_contract(problem: tm.Problem) -> None:
 
 def test_it_runs_in_the_loop_and_through_the_front_door(problem: tm.Problem) -> None:
     assert tm.solve(problem, RelaxedDescent()).success
-    result = tm.recover(problem.operator, problem.y, rank=2, method=RelaxedDescent(share=0.8))
+    result = tm.recover(problem.operator, problem.y, rank=2, method=RelaxedDescent(fraction=0.8))
     assert result.success
     assert result.method == "relaxed"

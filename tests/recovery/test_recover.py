@@ -1,4 +1,4 @@
-"""The front doors: every form of data, every refusal."""
+"""The entry points: every form of data, every refusal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.numerical
 SHAPE = (12, 13, 14)
 TRUTH = tm.simulate.random_tucker(SHAPE, 2, rng=0)
 DENSE = TRUTH.todense()
-KNOWN = np.random.default_rng(1).random(SHAPE) < 0.5
+OBSERVED = np.random.default_rng(1).random(SHAPE) < 0.5
 
 
 def is_recovered(result: tm.Result | tm.Completion) -> bool:
@@ -29,26 +29,26 @@ def is_recovered(result: tm.Result | tm.Completion) -> bool:
 
 
 FORMS: dict[str, Any] = {
-    "nan": lambda: {"data": np.where(KNOWN, DENSE, np.nan)},
-    "masked array": lambda: {"data": np.ma.MaskedArray(DENSE, mask=~KNOWN)},
+    "nan": lambda: {"data": np.where(OBSERVED, DENSE, np.nan)},
+    "masked array": lambda: {"data": np.ma.MaskedArray(DENSE, mask=~OBSERVED)},
     "masked array over NaN": lambda: {
-        "data": np.ma.MaskedArray(np.where(KNOWN, DENSE, np.nan), mask=~KNOWN)
+        "data": np.ma.MaskedArray(np.where(OBSERVED, DENSE, np.nan), mask=~OBSERVED)
     },
-    "observed": lambda: {"data": np.where(KNOWN, DENSE, 1e6), "observed": KNOWN},
-    "observed over NaN": lambda: {"data": np.where(KNOWN, DENSE, np.nan), "observed": KNOWN},
+    "observed": lambda: {"data": np.where(OBSERVED, DENSE, 1e6), "observed": OBSERVED},
+    "observed over NaN": lambda: {"data": np.where(OBSERVED, DENSE, np.nan), "observed": OBSERVED},
     "indices": lambda: {
-        "data": DENSE[KNOWN][::-1],
-        "indices": np.argwhere(KNOWN)[::-1],
+        "data": DENSE[OBSERVED][::-1],
+        "indices": np.argwhere(OBSERVED)[::-1],
         "shape": SHAPE,
     },
     "indices as lists": lambda: {
-        "data": DENSE[KNOWN].tolist(),
-        "indices": np.argwhere(KNOWN).tolist(),
+        "data": DENSE[OBSERVED].tolist(),
+        "indices": np.argwhere(OBSERVED).tolist(),
         "shape": list(SHAPE),
     },
-    "fortran order": lambda: {"data": np.asfortranarray(np.where(KNOWN, DENSE, np.nan))},
-    "big-endian": lambda: {"data": np.where(KNOWN, DENSE, np.nan).astype(">f8")},
-    "nested lists": lambda: {"data": np.where(KNOWN, DENSE, np.nan).tolist()},
+    "fortran order": lambda: {"data": np.asfortranarray(np.where(OBSERVED, DENSE, np.nan))},
+    "big-endian": lambda: {"data": np.where(OBSERVED, DENSE, np.nan).astype(">f8")},
+    "nested lists": lambda: {"data": np.where(OBSERVED, DENSE, np.nan).tolist()},
 }
 
 
@@ -62,7 +62,7 @@ def test_every_form_of_data(form: str) -> None:
 
 
 def test_a_read_only_array_will_do() -> None:
-    data = np.where(KNOWN, DENSE, np.nan)
+    data = np.where(OBSERVED, DENSE, np.nan)
     data.flags.writeable = False
     assert is_recovered(tm.complete(data, rank=2, tol=1e-8))
 
@@ -73,13 +73,13 @@ def test_integers_and_single_precision() -> None:
     result = tm.complete(counts, rank=1, observed=mask, tol=1e-9)
     assert result.fit.x.dtype == np.float64
     assert np.allclose(result.fit.x.todense(), counts)
-    single = tm.complete(np.where(KNOWN, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
+    single = tm.complete(np.where(OBSERVED, DENSE, np.nan).astype(np.float32), rank=2, tol=1e-5)
     assert single.fit.x.dtype == np.float32
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_by_name_equal_solvers(method: str) -> None:
-    data = np.where(KNOWN, DENSE, np.nan)
+    data = np.where(OBSERVED, DENSE, np.nan)
     result = tm.complete(data, rank=(2, 2, 2), method=method, tol=1e-8)
     assert is_recovered(result)
     newton = RGN(target=1e-8)
@@ -91,24 +91,24 @@ def test_methods_by_name_equal_solvers(method: str) -> None:
 
 
 def test_the_isotropic_scale() -> None:
-    operator = tm.Sampling.from_observed(KNOWN, norm="isotropic")
+    operator = tm.Sampling.from_observed(OBSERVED, norm="isotropic")
     y = operator.forward(TRUTH)
     assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
 
 
 def test_holdout_by_share_and_by_pair() -> None:
-    data = np.where(KNOWN, DENSE, np.nan)
+    data = np.where(OBSERVED, DENSE, np.nan)
     result = tm.complete(data, rank=2, validation_fraction=0.2, rng=0, tol=1e-9)
     assert result.fit.history.validation_error[-1] < 1e-7
-    hidden = np.argwhere(~KNOWN)
-    result = tm.complete(data, rank=2, validation_data=(hidden, DENSE[~KNOWN]), tol=1e-9)
+    hidden = np.argwhere(~OBSERVED)
+    result = tm.complete(data, rank=2, validation_data=(hidden, DENSE[~OBSERVED]), tol=1e-9)
     assert result.fit.history.validation_error[-1] < 1e-7
-    wrong = tm.complete(data, rank=2, validation_data=(hidden, -DENSE[~KNOWN]), tol=1e-9)
+    wrong = tm.complete(data, rank=2, validation_data=(hidden, -DENSE[~OBSERVED]), tol=1e-9)
     assert wrong.fit.history.validation_error[-1] == pytest.approx(2)
 
 
 def test_tangent_mode_and_mode_order() -> None:
-    data = np.where(KNOWN, DENSE, np.nan)
+    data = np.where(OBSERVED, DENSE, np.nan)
     for mode in (0, 1, 2, -1, "auto"):
         solver = SMQRGD(tangent_mode=mode)
         assert is_recovered(tm.complete(data, 2, method=solver, tol=1e-8))
@@ -174,7 +174,7 @@ def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
 
     given = {"rank": 2, "callback": touched, **options}
     with pytest.raises(InputError, match=message):
-        tm.complete(np.where(KNOWN, DENSE, np.nan), **given)
+        tm.complete(np.where(OBSERVED, DENSE, np.nan), **given)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_refusals_at_the_door(options: dict[str, Any], message: str) -> None:
     ],
 )
 def test_truths_that_cannot_be(truth: Any, message: str) -> None:
-    operator = tm.Sampling.from_observed(KNOWN)
+    operator = tm.Sampling.from_observed(OBSERVED)
     with pytest.raises(InputError, match=message):
         tm.recover(operator, operator.forward(TRUTH), 2, truth=truth)
 
@@ -194,9 +194,9 @@ def test_truths_that_cannot_be(truth: Any, message: str) -> None:
     ("given", "message"),
     [
         ({"data": np.full(SHAPE, np.nan)}, "at least one observed entry"),
-        ({"data": np.where(KNOWN, DENSE, np.inf)}, r"must be finite, got \d+ NaN or infinite"),
+        ({"data": np.where(OBSERVED, DENSE, np.inf)}, r"must be finite, got \d+ NaN or infinite"),
         (
-            {"data": np.where(KNOWN, DENSE, np.nan), "observed": np.ones(SHAPE, bool)},
+            {"data": np.where(OBSERVED, DENSE, np.nan), "observed": np.ones(SHAPE, bool)},
             "must be finite",
         ),
         ({"data": np.zeros(SHAPE)}, "at least one nonzero value"),
@@ -204,7 +204,7 @@ def test_truths_that_cannot_be(truth: Any, message: str) -> None:
         ({"data": np.ones(5)}, "at least two modes"),
         ({"data": [1.0], "indices": [[0, 0, 0]]}, "give shape="),
         (
-            {"data": [1.0], "indices": [[0, 0, 0]], "observed": KNOWN},
+            {"data": [1.0], "indices": [[0, 0, 0]], "observed": OBSERVED},
             "observed does not go with values with indices",
         ),
         ({"data": [1.0, 2.0], "indices": [[0, 0, 0]], "shape": SHAPE}, "one value per row"),
@@ -239,7 +239,7 @@ def test_too_few_measurements_warn() -> None:
 
 
 def test_empty_slices_are_named() -> None:
-    known = KNOWN.copy()
+    known = OBSERVED.copy()
     known[:, 3] = False
     known[:, :, [1, 5]] = False
     with pytest.warns(DataWarning) as caught:
@@ -252,12 +252,12 @@ def test_empty_slices_are_named() -> None:
 def test_good_data_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tm.complete(np.where(KNOWN, DENSE, np.nan), 2)
+        tm.complete(np.where(OBSERVED, DENSE, np.nan), 2)
 
 
 def test_complex_data() -> None:
     truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
-    data = np.where(KNOWN, truth.todense(), np.nan)
+    data = np.where(OBSERVED, truth.todense(), np.nan)
     result = tm.complete(data, rank=2, tol=1e-9)
     assert result.fit.x.distance(truth) < 1e-7 * truth.norm()
 
@@ -283,7 +283,7 @@ def test_hypersparse_tensors_need_no_panels() -> None:
 
 
 def test_result_is_readable() -> None:
-    result = tm.complete(np.where(KNOWN, DENSE, np.nan), 2)
+    result = tm.complete(np.where(OBSERVED, DENSE, np.nan), 2)
     assert "CONVERGED" in repr(result)
     assert result.message.startswith("A tolerance was reached.")
     assert isinstance(result.fit.x, tm.Tucker)
@@ -299,7 +299,7 @@ def test_result_is_readable() -> None:
 )
 def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -> None:
     """Squares of such data vanish or overflow; the answer must not."""
-    data = np.where(KNOWN, DENSE, np.nan)
+    data = np.where(OBSERVED, DENSE, np.nan)
     scaled = (data * unit).astype(dtype)
     tol = 1e-8 if dtype == "float64" else 1e-5
     result = tm.complete(scaled, 2, method=method, tol=tol)
@@ -311,7 +311,7 @@ def test_units_of_the_data_do_not_matter(method: str, dtype: str, unit: float) -
 
 
 def test_masks_of_masked_arrays_are_kept() -> None:
-    spoiled = np.ma.MaskedArray(np.where(KNOWN, DENSE, -999.0), mask=~KNOWN)
+    spoiled = np.ma.MaskedArray(np.where(OBSERVED, DENSE, -999.0), mask=~OBSERVED)
     assert is_recovered(tm.complete(spoiled, 2, observed=np.ones(SHAPE, bool), tol=1e-8))
     everywhere = np.argwhere(np.ones(SHAPE, bool))
     assert is_recovered(tm.complete(spoiled.ravel(), 2, indices=everywhere, shape=SHAPE, tol=1e-8))
@@ -321,22 +321,22 @@ def test_typos_in_options_are_named() -> None:
     with pytest.raises(
         TypeError, match=r"complete\(\) got an unexpected keyword argument 'max_iters'"
     ):
-        tm.complete(np.where(KNOWN, DENSE, np.nan), 2, max_iters=5)  # type: ignore[call-arg]
+        tm.complete(np.where(OBSERVED, DENSE, np.nan), 2, max_iters=5)  # type: ignore[call-arg]
 
 
 def test_held_out_entries_that_are_known_warn() -> None:
-    places = np.argwhere(KNOWN)[:7]
+    indices = np.argwhere(OBSERVED)[:7]
     with pytest.warns(DataWarning, match="7 entries of validation_data are also observed"):
         tm.complete(
-            np.where(KNOWN, DENSE, np.nan),
+            np.where(OBSERVED, DENSE, np.nan),
             2,
-            validation_data=(places, DENSE[tuple(places.T)]),
+            validation_data=(indices, DENSE[tuple(indices.T)]),
             max_iter=1,
         )
 
 
 def test_warnings_point_at_the_caller() -> None:
-    known = KNOWN.copy()
+    known = OBSERVED.copy()
     known[3] = False
     with pytest.warns(DataWarning) as caught:
         tm.complete(np.where(known, DENSE, np.nan), 2, max_iter=1)
@@ -353,13 +353,13 @@ def test_the_random_start_does_not_replay_the_simulation() -> None:
 
 def test_the_random_start_of_complex_data_is_complex() -> None:
     truth = tm.simulate.random_tucker(SHAPE, 2, rng=0, dtype=np.complex128)
-    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.complex128)
+    operator = tm.Sampling(SHAPE, np.argwhere(OBSERVED), dtype=np.complex128)
     problem = tm.Problem(operator, operator.forward(truth), (2, 2, 2))
     assert np.abs(tm.init.random_init(problem, 0).core.imag).max() > 0.1 * problem.y_norm / 8
 
 
 def test_starts_take_the_data_type_of_the_data() -> None:
-    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN), dtype=np.float32)
+    operator = tm.Sampling(SHAPE, np.argwhere(OBSERVED), dtype=np.float32)
     y = operator.forward(TRUTH.astype(np.float32))
     for method in METHODS:
         result = tm.recover(operator, y, 2, method=method, init=TRUTH, tol=1e-5)
@@ -369,42 +369,42 @@ def test_starts_take_the_data_type_of_the_data() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "longdouble", "int32"])
 def test_other_numbers_are_converted(dtype: str) -> None:
-    operator = tm.Sampling(SHAPE, np.argwhere(KNOWN))
+    operator = tm.Sampling(SHAPE, np.argwhere(OBSERVED))
     y = (100 * operator.forward(TRUTH)).astype(dtype)
     assert tm.recover(operator, y, 2, max_iter=2).x.dtype == np.float64
 
 
 class Blurred(tm.Operator):
-    """Running sums along the first mode, measured at some places: an operator of a user."""
+    """Running sums along the first mode, measured at some entries: an operator of a user."""
 
-    def __init__(self, shape: tuple[int, ...], places: Any) -> None:
-        self.tensor_shape, self.places = shape, places
-        self.n_measurements, self.tensor_dtype = len(places), np.dtype(float)
+    def __init__(self, shape: tuple[int, ...], indices: Any) -> None:
+        self.tensor_shape, self.indices = shape, indices
+        self.n_measurements, self.tensor_dtype = len(indices), np.dtype(float)
 
     def forward(self, x: Any) -> Any:
-        return np.cumsum(np.asarray(x), axis=0)[tuple(self.places.T)]
+        return np.cumsum(np.asarray(x), axis=0)[tuple(self.indices.T)]
 
     def adjoint(self, y: Any) -> Any:
         out = np.zeros(self.tensor_shape)
-        out[tuple(self.places.T)] = y
+        out[tuple(self.indices.T)] = y
         return np.cumsum(out[::-1], axis=0)[::-1]
 
 
 def test_an_operator_of_ones_own(tmp_path: Path) -> None:
     """Two methods are enough: conformance, recovery, checkpoint and resume with an equal one."""
-    places = np.argwhere(KNOWN)
-    tm.testing.check_operator(Blurred(SHAPE, places))
-    y = Blurred(SHAPE, places).forward(TRUTH)
+    indices = np.argwhere(OBSERVED)
+    tm.testing.check_operator(Blurred(SHAPE, indices))
+    y = Blurred(SHAPE, indices).forward(TRUTH)
     for method in METHODS:
         path = tmp_path / f"{method}.npz"
         options: dict[str, Any] = {"method": method, "tol": 0, "xtol": 0}
-        tm.recover(Blurred(SHAPE, places), y, 2, max_iter=3, checkpoint=path, **options)
+        tm.recover(Blurred(SHAPE, indices), y, 2, max_iter=3, checkpoint=path, **options)
         resumed = tm.recover(
-            Blurred(SHAPE, places), y, 2, max_iter=6, checkpoint=path, resume=True, **options
+            Blurred(SHAPE, indices), y, 2, max_iter=6, checkpoint=path, resume=True, **options
         )
-        whole = tm.recover(Blurred(SHAPE, places), y, 2, max_iter=6, **options)
+        whole = tm.recover(Blurred(SHAPE, indices), y, 2, max_iter=6, **options)
         assert np.array_equal(resumed.x.core, whole.x.core)
-    result = tm.recover(Blurred(SHAPE, places), y, 2, tol=1e-7, max_iter=5000)
+    result = tm.recover(Blurred(SHAPE, indices), y, 2, tol=1e-7, max_iter=5000)
     assert result.success
     assert result.x.distance(TRUTH) < 1e-4 * TRUTH.norm()
 

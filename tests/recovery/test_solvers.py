@@ -174,7 +174,7 @@ def test_the_corrected_start_is_nearer_when_samples_are_few() -> None:
 def test_noise_floor(snr: float, rank: int) -> None:
     """All methods end at one relative error, to three digits, and it is the one to expect.
 
-    Least squares on the manifold of dimension ``D`` leaves a share ``D / m`` of the noise: for
+    Least squares on the manifold of dimension ``D`` leaves a fraction ``D / m`` of the noise: for
     n=100, rho=0.3 at 60 dB that is 5.5e-5 for rank 3 and 7.2e-5 for rank 5.
     """
     truth = tm.simulate.gaussian_tucker((100, 100, 100), rank, rng=0)
@@ -201,15 +201,15 @@ def test_noise_floor(snr: float, rank: int) -> None:
 def test_lemma_3_1_on_real_iterates() -> None:
     """P(X^k) = X^k: the iterate lies in the tangent space of X-hat, which it is not equal to."""
     _, problem = sampled((12, 13, 14), (2, 3, 4), 0.3)
-    for lead in range(3):
-        solver = SMQRGD(NormalizedStep(), tangent_mode=lead)
+    for tangent_mode in range(3):
+        solver = SMQRGD(NormalizedStep(), tangent_mode=tangent_mode)
         state = solver.init(problem, None)
         for _ in range(5):
             x = state.x.todense()
-            tangent = ModeTangent.project(lead, state.tangent.left, state.tangent.rows, x)
+            tangent = ModeTangent.project(tangent_mode, state.tangent.left, state.tangent.rows, x)
             assert np.linalg.norm(tangent.todense(x.shape) - x) < 1e-13 * np.linalg.norm(x)
             # not trivial: X-hat, whose rows span the tangent space, differs from X
-            matrix = np.moveaxis(x, lead, 0).reshape(x.shape[lead], -1)
+            matrix = np.moveaxis(x, tangent_mode, 0).reshape(x.shape[tangent_mode], -1)
             outside = matrix - (matrix @ state.tangent.rows.conj()) @ state.tangent.rows.T
             assert np.linalg.norm(outside) > 1e-6 * np.linalg.norm(x)
             state = solver.step(problem, state)
@@ -302,7 +302,7 @@ def test_tucker_tangent_against_its_definition() -> None:
 def test_survives_rank_deficiency(method: str, step: str | None) -> None:
     """A rank above the truth's makes cores and panels singular; nothing may blow up.
 
-    All entries are seen: with holes the surplus rank may hide a spike in one of them.
+    All entries are observed: with missing entries the surplus rank may hide a spike in one of them.
     """
     truth, problem = sampled((15, 16, 17), (2, 2, 2), 1.0)
     result = tm.recover(problem.operator, problem.y, (4, 3, 3), method=method, step=step, tol=1e-12)
@@ -312,7 +312,7 @@ def test_survives_rank_deficiency(method: str, step: str | None) -> None:
 
 @pytest.mark.parametrize("method", ["tiht", "sempiht"])
 def test_thresholding_leaves_a_start_that_does_not_lead(method: str) -> None:
-    """All entries seen, step 1: one step is the truncation of the data, whatever the start."""
+    """All entries observed, step 1: one step is the truncation of the data, for any init."""
     bases = [np.linalg.qr(np.random.default_rng(k).standard_normal((30, 30)))[0] for k in range(3)]
 
     def diagonal(values: list[float], columns: list[int]) -> tm.Tucker:

@@ -38,7 +38,7 @@ def error_of_sum(numbers: Array, groups: Array | None = None) -> float:
     Parameters
     ----------
     numbers : ndarray of shape (m,)
-        Deviations from their mean.
+        Values minus their mean.
     groups : ndarray of shape (m,), default=None
         Number of the group of each; ``None`` if all are independent.
 

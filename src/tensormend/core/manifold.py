@@ -363,7 +363,7 @@ class ModeTangent:
         step_size : float
             Step size.
         base : ndarray
-            Panel ``B`` of the starting point ``U B^T``.
+            Panel ``B`` of the point ``U B^T`` that is moved.
         threads : int, default=1
             Number of threads; all cores by default.
 

@@ -79,7 +79,7 @@ def hold(path: Path) -> BinaryIO:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a temporary file beside ``path`` that takes its place when the block ends well."""
+    """Open a temporary file in the folder of ``path``, and rename it if the block succeeds."""
     target = check_folder(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.part"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)

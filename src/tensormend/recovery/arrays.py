@@ -1,4 +1,4 @@
-"""States as named arrays: what several solvers and the checkpoint share."""
+"""Conversion of states to named arrays, for solvers and checkpoints."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Axis:
     ticks: Sequence[Tick]
     is_log: bool = False
 
-    def place(self, values: Array, start: float, end: float) -> Array:
+    def map(self, values: Array, start: float, end: float) -> Array:
         """Map values to positions on the chart."""
         low, high = self.low, self.high
         if self.is_log:
@@ -195,19 +195,19 @@ def _frame(title: str, inside: str) -> str:
 def _draw_axes(x: Axis, y: Axis, top: int) -> str:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     parts = []
-    at = y.place(np.array([tick for tick, _ in y.ticks]), bottom, top)
-    for place, (_, text) in zip(at, y.ticks, strict=True):
+    at = y.map(np.array([tick for tick, _ in y.ticks]), bottom, top)
+    for position, (_, text) in zip(at, y.ticks, strict=True):
         parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{place:.1f}" y2="{place:.1f}"/>'
+            f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{position:.1f}" y2="{position:.1f}"/>'
         )
         label = escape(shorten(text, 7))
-        parts.append(f'<text x="{LEFT - 6}" y="{place + 4:.1f}" class="end">{label}</text>')
-    at = x.place(np.array([tick for tick, _ in x.ticks]), LEFT, right)
+        parts.append(f'<text x="{LEFT - 6}" y="{position + 4:.1f}" class="end">{label}</text>')
+    at = x.map(np.array([tick for tick, _ in x.ticks]), LEFT, right)
     last = -math.inf
-    for place, (_, text) in zip(at, x.ticks, strict=True):
+    for position, (_, text) in zip(at, x.ticks, strict=True):
         half = LETTER * len(text) / 2
-        middle = min(max(place, half), WIDTH - half)
-        parts.append(f'<path class="tick" d="M{place:.1f} {bottom}v4"/>')
+        middle = min(max(position, half), WIDTH - half)
+        parts.append(f'<path class="tick" d="M{position:.1f} {bottom}v4"/>')
         if middle - half > last + 4:  # a label that would run into the one before is left out
             parts.append(
                 f'<text x="{middle:.1f}" y="{bottom + 17}" class="middle">{escape(text)}</text>'
@@ -247,11 +247,11 @@ def _draw_series(series: Series, x: Axis, y: Axis, top: int) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     if len(series.x) > MAX_POINTS:
         series = _thin(series)
-    across, up = x.place(series.x, LEFT, right), y.place(series.y, bottom, top)
+    across, up = x.map(series.x, LEFT, right), y.map(series.y, bottom, top)
     parts = [f'<g class="s{series.style}">']
     if series.spread is not None:
         for sign in (-1, 1):
-            ends = y.place(series.y + sign * series.spread, bottom, top)
+            ends = y.map(series.y + sign * series.spread, bottom, top)
             ends = np.clip(np.where(np.isnan(ends), bottom, ends), top, bottom)
             bars = zip(across, up, ends, strict=True)
             path = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in bars if math.isfinite(b))

@@ -204,8 +204,8 @@ def _tabulate(trust: Trust) -> list[str]:
 def _name_fibres(count: int, first: Array) -> str:
     if not count:
         return "0"
-    place = ", ".join(":" if i < 0 else str(i) for i in first[0])
-    return f"{count:.6g}, first ({place})"
+    index = ", ".join(":" if i < 0 else str(i) for i in first[0])
+    return f"{count:.6g}, first ({index})"
 
 
 def _range_of_errors(errors: Array) -> str:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -227,45 +228,46 @@ def _load_mri(folder: Path) -> Dataset:
 TRAFFIC = "tongnie/tensorlib at commit 1515a63, in the folder of the traffic data"
 
 
-def _load_traffic(folder: Path, name: str) -> Array:
-    path = folder / name
+def _load_traffic(folder: Path, file: str, **description: Any) -> Dataset:
+    path = folder / file
     if not path.exists():
         raise MissingDependencyError(
-            f"the file {name} is needed, and is not in {folder}; give its folder with --data, or "
+            f"the file {file} is needed, and is not in {folder}; give its folder with --data, or "
             f"in the environment variable {DATA}"
         )
     values: Array = np.load(path).astype(np.float64)
     values[values == 0] = np.nan
-    return values
+    return Dataset(
+        values=values,
+        fibre_mode=0,
+        kind="traffic",
+        source=TRAFFIC,
+        licence="the repository is under MIT",
+        **description,
+    )
 
 
 def _load_guangzhou(folder: Path) -> Dataset:
-    return Dataset(
+    return _load_traffic(
+        folder,
+        "guangzhou_speed.npy",
         name="guangzhou",
         title="traffic speed in Guangzhou",
-        values=_load_traffic(folder, "guangzhou_speed.npy"),
         modes=("ten minutes", "road segment", "day"),
-        fibre_mode=0,
         fibre="a lost day: all of one road segment and day",
-        kind="traffic",
         made="all of it; zeros count as missing",
-        source=TRAFFIC,
-        licence="the repository is under MIT",
     )
 
 
 def _load_portland(folder: Path) -> Dataset:
-    return Dataset(
+    return _load_traffic(
+        folder,
+        "portland_volume.npy",
         name="portland",
         title="traffic volume in Portland",
-        values=_load_traffic(folder, "portland_volume.npy"),
         modes=("quarter hour", "detector", "day"),
-        fibre_mode=0,
         fibre="a lost day: all of one detector and day",
-        kind="traffic",
         made="all of it; zeros (7.8%) count as missing",
-        source=TRAFFIC,
-        licence="the repository is under MIT",
     )
 
 
