@@ -16,7 +16,7 @@ from pathlib import Path
 from environment import NATIVE, ROOT
 
 HOME = Path(sys.prefix) / "sanitizers"
-TESTS = ["core/test_kernels.py", "core/test_fibres.py", "data/test_io_tns.py"]
+TESTS = ["core/test_kernels.py", "core/test_fibres.py", "data/test_formats_tns.py"]
 SANITIZERS = {"address,undefined": "libasan.so", "thread": "libtsan.so"}
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0",  # Python and NumPy keep memory until the process ends

@@ -96,7 +96,7 @@ def test_the_isotropic_scale() -> None:
     assert is_recovered(tm.recover(operator, y, 2, method="rgd", step="constant", tol=1e-8))
 
 
-def test_holdout_by_share_and_by_pair() -> None:
+def test_validation_data_by_fraction_and_by_pair() -> None:
     data = np.where(OBSERVED, DENSE, np.nan)
     result = tm.complete(data, rank=2, validation_fraction=0.2, rng=0, tol=1e-9)
     assert result.fit.history.validation_error[-1] < 1e-7
