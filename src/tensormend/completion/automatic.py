@@ -32,7 +32,7 @@ from tensormend.recovery.stopping import StoppingCriteria
 __all__ = ["automatic_cost", "complete_automatically"]
 
 SEARCH_FRACTION, FIT_FRACTION = 0.7, 0.9  # of the time limit, by when search and final fit end
-FIT_ITERATIONS = 5  # of shrinkage, from the assessed fit to that to all entries; more may overfit
+FIT_ITERATIONS = 5  # of shrinkage on all entries, from the fit without the held-out ones
 FIT_TOL = 1e-9  # relative residual at which the final fit of a Tucker model stops
 DEFAULT_FRACTION, MAX_FRACTION = 0.1, 0.5  # of the observed entries, to hold out
 
@@ -167,7 +167,7 @@ def _fit_shrinkage(
     left = _time_left(run)
     if left is None or left > 0:
         return result, solver.degrees_of_freedom(problem, result.x, rng)
-    # without time for an estimate: an upper bound from the rank, or half of the entries
+    # no time for an estimate: the size of the core, but at most half the number of entries
     return result, min(float(math.prod(result.x.rank)), len(entries) / 2)
 
 

@@ -88,7 +88,8 @@ def complete(
         * pandas Series with a MultiIndex, or DataFrame in long form: missing entries are absent
           or NaN;
         * ``sparse.COO``: the stored entries are observed;
-        * `TensorData`, as `load` returns it: missing entries are NaN.
+        * `TensorData`, as `load` returns it: missing entries are NaN, False in its
+          ``observed``, or not listed in its ``indices``.
     rank : "auto", int or sequence of int, default="auto"
         Multilinear rank, one int per mode, or one for all modes (reduced where a mode is
         smaller). ``"auto"`` selects a model on held-out entries.
@@ -188,9 +189,12 @@ def complete(
         Result with the attributes
 
         * ``data``: the completed data, in the type that was given, observed entries unchanged;
+          ``result[...]``, ``sel``, ``isel`` and ``entries`` evaluate parts of it;
         * ``trust``: estimated error of the imputed values and a verdict, see `Trust`;
-        * ``trials`` and ``best_trial``: the models compared and the selected one, see `Trial`;
-        * ``fit``: the final fit, a `Result` with ``x``, ``status`` and ``history``;
+        * ``trials`` and ``best_trial``: the models compared and the selected one, see `Trial`
+          (empty and None with a given rank);
+        * ``status``, ``success``, ``message``, ``rank`` and ``notes`` of the final fit;
+        * ``fit``: the final fit, a `Result`; its ``x`` models the preprocessed values;
         * ``n_iter`` and ``seconds``: iterations of all fits, and the time of the whole run.
 
     Raises
@@ -203,6 +207,14 @@ def complete(
         If the run needs more memory than ``memory_limit``, or than is available.
     CheckpointError
         If ``checkpoint`` holds another run, or is in use.
+
+    Warns
+    -----
+    DataWarning
+        If slices have no observed entry, or there are fewer observed entries than degrees of
+        freedom of a given rank.
+    CheckpointWarning
+        If a checkpoint cannot be saved; the run continues.
 
     See Also
     --------

@@ -155,7 +155,7 @@ class Completion:
 
     @property
     def success(self) -> bool:
-        """Whether the final fit met a stopping criterion; accuracy is assessed by `trust`."""
+        """Whether the final fit converged or finished; accuracy is assessed by `trust`."""
         return self.fit.success
 
     @property

@@ -211,7 +211,7 @@ class Operator:
     def gradient(
         self, x: Tucker, y: Array | None = None, *, factors: bool = True, residual: bool = False
     ) -> Gradient:
-        """Evaluate the loss and its gradient with respect to core and factors.
+        """Evaluate the loss and its negative gradient with respect to core and factors.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class Operator:
         y : ndarray, optional
             Measurements; zeros by default.
         factors : bool, default=True
-            Whether the gradients of the factors are wanted.
+            Whether the negative gradients with respect to the factors are wanted.
         residual : bool, default=False
             Whether ``y - A(x)`` is wanted.
 
@@ -230,15 +230,15 @@ class Operator:
             Loss, ``||A*(y - A(x))||`` and negative gradients.
         """
         measured = self.forward_tucker(x)
-        misfit = -measured if y is None else y - measured
-        back = as_implicit(self.adjoint_tensor(misfit))
+        difference = -measured if y is None else y - measured
+        back = as_implicit(self.adjoint_tensor(difference))
         parts: tuple[Array, ...] = ()
         if factors:
             core, parts = tucker_products(back, x)
         else:
             core = project(back, x.factors)
-        kept = misfit if residual else np.empty(0, misfit.dtype)
-        return Gradient(0.5 * array_square(misfit), tensor_norm(back), core, parts, kept)
+        kept = difference if residual else np.empty(0, difference.dtype)
+        return Gradient(0.5 * array_square(difference), tensor_norm(back), core, parts, kept)
 
     def gauss_newton_product(self, d: TuckerTangent) -> GaussNewtonProduct:
         """Measure a tangent vector, and apply the adjoint at its point.
@@ -294,7 +294,7 @@ class Operator:
         return 0.5 * array_square(residual), self.adjoint_tensor(residual, base=x)
 
     def initial_estimate(self, y: Array, rank: Sequence[int]) -> Tucker:
-        """Estimate the tensor from its measurements: ``A*(y)`` truncated, of the best length.
+        """Estimate the tensor: ``A*(y)`` truncated to the rank, and scaled by least squares.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Operator:
             Initial tensor.
         """
         rank = as_rank(rank, self.tensor_shape)
-        return self._with_best_length(thosvd(self.adjoint_tensor(y), rank))
+        return self._with_optimal_scale(thosvd(self.adjoint_tensor(y), rank))
 
     def prepare(
         self,
@@ -392,8 +392,8 @@ class Operator:
 
     # for subclasses
 
-    def _with_best_length(self, x: Tucker) -> Tucker:
-        """Multiply ``x = P A*(y)``, ``P`` a projection, so that it fits the measurements best."""
+    def _with_optimal_scale(self, x: Tucker) -> Tucker:
+        """Scale ``x = P A*(y)``, ``P`` a projection, so that ``||A(x) - y||`` is least."""
         # <A(x), y> = <x, A*(y)> is the squared norm of the core
         square = self.squared_norm(x)
         return x * (norm(x.core) ** 2 / square) if square > 0 else x

@@ -269,7 +269,7 @@ class Sampling(Operator):
     def initial_estimate(self, y: Array, rank: Sequence[int]) -> Tucker:
         """Estimate the tensor with factors corrected for the diagonal of the Gram matrices."""
         rank = as_rank(rank, self.tensor_shape)
-        return self._with_best_length(corrected_estimate(self.adjoint_tensor(y), rank))
+        return self._with_optimal_scale(corrected_estimate(self.adjoint_tensor(y), rank))
 
     def prepare(
         self,

@@ -52,7 +52,7 @@ class Checkpoint:
     Attributes
     ----------
     path : str or PathLike
-        The file.
+        File (`recover`, `solve`) or folder (`complete`) to save to.
     every : int, default=10
         Iterations between saves, at least.
     seconds : float, default=0.0

@@ -96,7 +96,8 @@ def recover(
     max_iter : int, default=500
         Maximum number of iterations.
     time_limit : float, optional
-        Maximum wall-clock time in seconds, preparation included.
+        Maximum wall-clock time in seconds, including preparation and, with `resume`, the time of
+        the interrupted run.
     truth : Tucker or array_like, optional
         The true tensor, where it is known: its distance is recorded in the history.
     validation_data : tuple of Operator and ndarray, optional
@@ -110,8 +111,9 @@ def recover(
         File that the run is saved to every 10 iterations and at its end; a `Checkpoint` sets
         other intervals.
     resume : bool, default=False
-        Continue from the file of `checkpoint`, if it exists. The other arguments must be those of
-        the interrupted run.
+        Continue from the file of `checkpoint`, if it exists. Operator, measurements, rank, method
+        and step must be those of the interrupted run, and for ``"auto"`` and ``"rgn"`` also
+        `tol`; limits may be raised.
     rng : int or numpy.random.Generator, optional
         Seed or generator for ``init="random"``.
     threads : int, optional
@@ -124,14 +126,14 @@ def recover(
     -------
     Result
         The recovered tensor ``x`` with ``status``, ``success``, ``message``, ``n_iter``,
-        ``seconds``, ``loss``, ``history`` and ``notes``. ``success`` means that a stopping
-        criterion was met (residual, relative change, end of the path), not that missing entries
-        are accurate.
+        ``seconds``, ``loss``, ``history`` and ``notes``. ``success`` means that the run converged
+        or came to the end of its regularization path, not that missing entries are accurate.
 
     Raises
     ------
     InputError
-        If the operator is none, an argument is out of its range, or shapes do not fit.
+        If `operator` is not an `Operator`, an argument is out of range, shapes do not match,
+        `truth_tol` is given without `truth`, or `resume` without `checkpoint`.
     CheckpointError
         If the checkpoint to resume cannot be read or belongs to another run.
 

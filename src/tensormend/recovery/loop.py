@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tensormend.recovery.problem import Problem
 from tensormend.recovery.result import MESSAGES, History, IterationRecord, Result, Status
 from tensormend.recovery.stopping import StoppingCriteria
 
-__all__ = ["Callback", "Init", "Inside", "Iteration", "solve"]
+__all__ = ["Callback", "Init", "InternalCallback", "Iteration", "solve"]
 
 FALLING = 0.9  # while the residual falls by a larger factor, the change is not computed
 
@@ -64,7 +65,7 @@ Callback = Callable[[Iteration], bool | None]
 
 
 @dataclass(frozen=True)
-class Inside:
+class InternalCallback:
     """A callback of this package, called with the BLAS threads and errstate of the solver."""
 
     function: Callback
@@ -103,8 +104,7 @@ class _Monitor:
     ) -> IterationRecord:
         unit = self.problem.unit
         is_exploring = bool(getattr(state, "is_exploring", False))
-        misfit = unit * float(np.sqrt(2 * state.loss))
-        residual = misfit / self.problem.y_norm
+        residual = unit * float(np.sqrt(2 * state.loss)) / self.problem.y_norm
         change = validation_error = error = np.nan
         if np.isfinite(residual):
             if (
@@ -214,23 +214,27 @@ def solve(
         raise InputError("truth_tol needs the true tensor; give truth= as well")
     if checkpoint is not None:
         check_folder(checkpoint.path)
+        if Path(checkpoint.path).is_dir():
+            raise InputError(
+                f"checkpoint must be a file to save the run to, but {checkpoint.path} is a folder"
+            )
     elif resume:
         raise InputError("resume needs a checkpoint to continue from; give checkpoint= as well")
-    if callback is not None and not isinstance(callback, Inside):
+    if callback is not None and not isinstance(callback, InternalCallback):
         callback = outside(callback)
     monitor = _Monitor(problem, truth, validation_data, stop)
-    inside = problem.in_units()
+    scaled = problem.in_units()
     file = None if checkpoint is None else RunFile(checkpoint, problem, solver)
     wall = time.perf_counter() - spent
     with computing():
         if file is None or not (resume and file.exists()):
-            run, ending = _begin(problem, inside, solver, x0, monitor, spent)
+            run, ending = _begin(problem, scaled, solver, x0, monitor, spent)
         else:
-            run, ending = file.load(inside), None
+            run, ending = file.load(scaled), None
             wall -= run.records[-1].seconds
         ending = ending or stop.check(run.records, time.perf_counter() - wall) or _finished(run)
         while ending is None:
-            ending = _advance(run, inside, solver, monitor)
+            ending = _advance(run, scaled, solver, monitor)
             if ending is None:
                 asked = _call(callback, run, monitor)
                 ending = stop.check(run.records, time.perf_counter() - wall) or asked
@@ -253,7 +257,7 @@ def _call(callback: Callback | None, run: RunSoFar, monitor: _Monitor) -> tuple[
 
 def _begin(
     problem: Problem,
-    inside: Problem,
+    scaled: Problem,
     solver: Solver[Any],
     x0: Tucker | Init | None,
     monitor: _Monitor,
@@ -265,8 +269,8 @@ def _begin(
         if isinstance(x0, Tucker):
             x0 = x0 * (1 / problem.unit)
         elif x0 is not None:
-            x0 = x0(inside)
-        state = solver.init(inside, x0)
+            x0 = x0(scaled)
+        state = solver.init(scaled, x0)
         record = monitor.record(state, None, None, spent + time.perf_counter() - clock)
         if np.isfinite(record.residual):
             return RunSoFar(state, [record], state.x, 0), None

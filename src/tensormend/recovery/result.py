@@ -48,7 +48,7 @@ MESSAGES = {
     Status.CONVERGED: "A tolerance was reached.",
     Status.FINISHED: "The method came to the end of its path.",
     Status.ITERATION_LIMIT: (
-        "The iteration limit was reached before a tolerance; allow more iterations, or resume."
+        "The iteration limit was reached before a tolerance; allow more iterations."
     ),
     Status.TIME_LIMIT: (
         "The time limit was reached before a tolerance; allow more time, or resume."
@@ -198,8 +198,8 @@ class Result:
     ``DIVERGED``        false       the residual is not finite, or very large least loss
     =================== =========== ========================================= ==============
 
-    ``success`` means that a stopping criterion was met (residual, relative change, end of the
-    path), not that missing entries are accurate. `StoppingCriteria` defines the conditions.
+    ``success`` does not mean that missing entries are accurate. `StoppingCriteria` defines the
+    conditions.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Result:
 
     @property
     def success(self) -> bool:
-        """Whether a stopping criterion was met (residual, relative change, end of the path).
+        """Whether the run converged or came to the end of its regularization path.
 
         It does not mean that missing entries are accurate.
         """

@@ -26,7 +26,7 @@ from tensormend.completion.validation import Fold
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import DenseSampling
-from tensormend.recovery.loop import Inside, Iteration, solve
+from tensormend.recovery.loop import InternalCallback, Iteration, solve
 from tensormend.recovery.registry import make_solver
 from tensormend.recovery.stopping import StoppingCriteria
 
@@ -267,7 +267,7 @@ def _follow(search: Search, number: int, center: tuple[int, ...] | None, solver:
             setup.problem,
             solver,
             stop=stop,
-            callback=Inside(report),
+            callback=InternalCallback(report),
             checkpoint=checkpoint,
             resume=part.can_resume,
         )

@@ -22,7 +22,7 @@ __all__ = ["RGN", "RGNState"]
 MAX_TRIALS = 6  # step sizes of a line search
 FAR = 0.1  # relative residual above which `max_far` applies
 NEAR = 0.8  # fraction of the target for the linear solve, since the retraction adds to the residual
-RESOLVED = 2.0**12  # below so many eps of its first value the updated misfit is rounding error
+RESOLVED = 2.0**12  # below so many eps of its first value the updated residual is rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +143,10 @@ class RGN:
         residual = direction = state.tangent
         square = first = residual.squared_norm()
         target = min(self.forcing, relative) ** 2 * first
-        misfit = 2 * state.loss  # squared residual norm of the linear model
+        model_residual = 2 * state.loss  # squared norm
         goal = (NEAR * self.target * problem.y_norm) ** 2
-        resolved = RESOLVED * float(np.finfo(x.dtype).eps) * misfit
-        goal = goal if resolved < goal < misfit else -np.inf
+        resolved = RESOLVED * float(np.finfo(x.dtype).eps) * model_residual
+        goal = goal if resolved < goal < model_residual else -np.inf
         total: TuckerTangent | None = None
         if first <= rounding_level(state.gradient.gradient_norm, x.dtype) ** 2:
             return state.tangent
@@ -160,8 +160,8 @@ class RGN:
             image = TuckerTangent.from_products(x, product.core, product.factors)
             residual = residual.plus(image, -alpha)
             previous, square = square, residual.squared_norm()
-            misfit -= alpha * previous
-            if square <= target or misfit <= goal:
+            model_residual -= alpha * previous
+            if square <= target or model_residual <= goal:
                 break
             direction = residual.plus(direction, square / previous)
         return state.tangent if total is None else total

@@ -275,20 +275,20 @@ def _improve(problem: Problem, shrunk: Shrunk, n_steps: int) -> Tucker:
     root = _outer(roots)
     slack = 1 - root**2
 
-    def misfit(v: Array, y: Array | None) -> Array:
+    def difference(v: Array, y: Array | None) -> Array:
         gradient = problem.operator.gradient(Tucker(v, factors), y, factors=False)
         out: Array = gradient.core - slack * v
         return out
 
     v = shrunk.x.core / root
     if n_steps:
-        residual = misfit(v, problem.y)
+        residual = difference(v, problem.y)
         direction, square = residual, norm(residual) ** 2
         least = (SOLVED * max(norm(v), norm(residual))) ** 2
         for _ in range(n_steps):
             if square <= least:
                 break
-            image = -misfit(direction, None)
+            image = -difference(direction, None)
             step = square / float(inner(direction, image).real)
             v = v + step * direction
             residual = residual - step * image
