@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import tensormend.core.implicit as implicit_module
 import tensormend.core.sparse as sparse_module
 import tensormend.core.subspaces as subspaces_module
 from tensormend.core.algebra import Array, as_rank, matricize, mode_product, multi_mode_product
 from tensormend.core.fibres import Fibres
-from tensormend.core.implicit import DenseTensor, as_implicit
+from tensormend.core.implicit import DenseTensor, ImplicitTensor, as_implicit, panel
+from tensormend.core.shrinkage import shrink
 from tensormend.core.sparse import SparsePlusTucker
 from tensormend.core.subspaces import leading_eigenvectors, leading_subspace
 from tensormend.core.truncate import (
@@ -299,6 +301,119 @@ def test_truncate_modes_leaves_the_other_modes() -> None:
     expected = mode_product(z, factors[2] @ factors[2].T, 2)
     expected = mode_product(expected, factors[0] @ factors[0].T, 0)
     np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+# what is given as an array
+
+
+@pytest.mark.parametrize("code", "?bBhHiIlLefdFDgG")
+def test_arrays_of_every_data_type_are_those_of_double_precision(code: str) -> None:
+    dtype = np.dtype(code)
+    limits = {"b": 2, "i": 120, "u": 250}.get(dtype.kind, 1000)
+    z = np.random.default_rng(0).integers(0, limits, (6, 7, 8)).astype(dtype)
+    wide = z.astype(np.complex128 if dtype.kind == "c" else np.float64)
+    is_single = code in "fF"
+    tol = ROUNDING * eps(np.float32 if is_single else np.float64)
+    runs: list[Callable[[Any], Tucker]] = [
+        lambda z: thosvd(z, 3),
+        lambda z: sthosvd(z, 3),
+        lambda z: shrink(z, 0.1).x,
+        lambda z: thosvd(DenseTensor(z), 3),
+    ]
+    for run in runs:
+        got, expected = run(z), run(wide)
+        assert got.dtype == (dtype if is_single else wide.dtype)
+        assert got.distance(expected.astype(got.dtype)) <= tol * expected.norm()
+    u, s, v = mode_svd(as_implicit(z), 1, 3)
+    assert s == pytest.approx(mode_svd(as_implicit(wide), 1, 3)[1], rel=tol)
+    assert u.dtype == v.dtype == (dtype if is_single else wide.dtype)
+
+
+def test_dense_tensors_copy_only_what_they_convert() -> None:
+    for dtype in DTYPES:
+        z = np.ones((3, 4), dtype=dtype)
+        assert DenseTensor(z).array is z
+    swapped = np.arange(6.0).reshape(2, 3).astype(np.dtype(float).newbyteorder())
+    assert DenseTensor(swapped).dtype == np.dtype(float)
+    np.testing.assert_array_equal(DenseTensor(swapped).array, swapped)
+    assert DenseTensor([[1, 2], [3, 4]]).shape == (2, 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "z", [np.full((2, 2), "a"), np.full((2, 2), None), np.ones((2, 2), "M8[s]")]
+)
+def test_arrays_that_are_not_numeric_are_refused(z: Array) -> None:
+    for run in (lambda: thosvd(z, 1), lambda: sthosvd(z, 1), lambda: shrink(z, 0.1)):
+        with pytest.raises(InputError, match=r"numeric array, got data type .*; convert it"):
+            run()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_arrays_that_are_not_finite_are_refused(value: float) -> None:
+    z = np.ones((3, 4, 5))
+    z[1, 2, 3] = value
+    for truncation in (thosvd, sthosvd):
+        with pytest.raises(InputError, match=r"got 1 NaN .* \(first at \(1, 2, 3\)\)"):
+            truncation(z, 1)
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        [],
+        [np.eye(3, 2), np.eye(4, 2)],
+        [np.eye(3, 2), np.eye(4, 2), np.eye(6, 2)],
+        [np.eye(3, 2), np.ones(4), np.eye(5, 2)],
+        [np.eye(3, 2), np.eye(4, 2), np.eye(5, 2), np.ones(6)],
+    ],
+)
+def test_initial_factors_of_other_shapes_are_refused(init: list[Array]) -> None:
+    for truncation in (thosvd, sthosvd):
+        with pytest.raises(InputError, match="one matrix per mode with 3, 4, 5 rows, got shapes"):
+            truncation(np.ones((3, 4, 5)), 1, init=init)
+
+
+@pytest.mark.parametrize("order", [(0.0, 1.5, 2), (0.0, 1.0, 2.0), 1])
+def test_an_order_consists_of_integers(order: Any) -> None:
+    with pytest.raises(InputError, match="mode_order must be a sequence of integers, got"):
+        sthosvd(np.ones((3, 3, 3)), 1, mode_order=order)
+
+
+def test_the_threads_of_a_dense_tensor_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = []
+
+    def record(matrix: Array, rank: int, init: Array | None = None, threads: int = 1) -> Array:
+        used.append(threads)
+        return leading_subspace(matrix, rank, init, threads)
+
+    monkeypatch.setattr(implicit_module, "leading_subspace", record)
+    z = DenseTensor(np.random.default_rng(0).standard_normal((4, 5, 6)), threads=3)
+    thosvd(z, 2)
+    sthosvd(z, 2)
+    assert used == [3] * 6
+
+
+def test_panels_have_a_default() -> None:
+    class Bare:
+        """A tensor with the required methods only."""
+
+        def __init__(self, array: Array) -> None:
+            self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+        def compress(self, mode: int, q: Array) -> ImplicitTensor:
+            return DenseTensor(mode_product(self.array, q.conj().T, mode))
+
+        def todense(self, memory_limit: float | None = None) -> Array:
+            del memory_limit
+            return self.array
+
+    rng = np.random.default_rng(0)
+    z = gaussian(rng, (4, 5, 6), "complex128")
+    for mode, n in enumerate(z.shape):
+        q = gaussian(rng, (n, 2), "complex128")
+        m = np.moveaxis(z, mode, 0).reshape(n, -1)
+        for tensor in (DenseTensor(z), Bare(z)):
+            np.testing.assert_allclose(panel(tensor, mode, q), m.T @ q.conj(), atol=1e-12)
 
 
 # sparse plus Tucker
@@ -730,11 +845,11 @@ def test_panel_svd_decomposes_the_product(
     rank = data.draw(st.integers(1, min(n, columns)))
     rng = np.random.default_rng(seed)
     left = np.linalg.qr(gaussian(rng, (n, rank), dtype))[0]
-    panel = gaussian(rng, (columns, rank), dtype)
-    u, s, v = panel_svd(left, panel)
+    rows = gaussian(rng, (columns, rank), dtype)
+    u, s, v = panel_svd(left, rows)
     assert_orthonormal([u, v])
     assert np.all(s[1:] <= s[:-1])
     assert {u.dtype, v.dtype} == {np.dtype(dtype)}
-    product = left @ panel.T
-    tol = ROUNDING * eps(dtype) * float(np.linalg.norm(panel))
+    product = left @ rows.T
+    tol = ROUNDING * eps(dtype) * float(np.linalg.norm(rows))
     assert np.linalg.norm((u * s) @ v.T - product) <= tol

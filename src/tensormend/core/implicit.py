@@ -14,6 +14,7 @@ from tensormend.core.algebra import (
     Array,
     check_memory,
     gaussian,
+    is_inexact,
     matricize,
     mode_product,
     norm,
@@ -32,6 +33,7 @@ __all__ = [
     "exact_core",
     "extrapolate",
     "leading_basis",
+    "panel",
     "project",
     "tensor_norm",
     "tucker_products",
@@ -46,8 +48,9 @@ NORM_SIZE = 8  # columns per mode of a sketch from which a norm is estimated
 class ImplicitTensor(Protocol):
     """A tensor known by its products: an array, a Tucker tensor, a sum of such, or another kind.
 
-    A class may also give these methods, which have slower or less exact defaults (the functions
-    of the same name in this module):
+    A class may also give these methods. Where it does not, functions of this module compute the
+    same, more slowly or less exactly: `tensor_norm` in place of ``norm``, and for the others the
+    function of that name.
 
     * ``leading_basis(mode, rank, *, init=None, tol=None)``: orthonormal basis of the leading left
       singular subspace of an unfolding. ``init`` is a basis near it; ``tol`` allows few digits.
@@ -106,14 +109,36 @@ class DenseTensor:
 
     Parameters
     ----------
-    array : ndarray
-        The entries.
+    array : array_like
+        The entries. Integers, booleans and floating-point numbers of other precisions are converted
+        to float64 or complex128.
     threads : int, default=1
         Threads of large products.
+
+    Raises
+    ------
+    InputError
+        If the array is not numeric.
     """
 
     array: Array
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        array = np.asarray(self.array)
+        if not is_inexact(array.dtype):
+            if array.dtype.kind not in "biufc":
+                raise InputError(
+                    f"a tensor must be a numeric array, got data type {array.dtype}; convert it "
+                    "with astype(float)"
+                )
+            # also another byte order
+            dtype = np.result_type(array.dtype)
+            if not is_inexact(dtype):
+                dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+            array = array.astype(dtype)
+        if array is not self.array:
+            object.__setattr__(self, "array", array)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -300,8 +325,8 @@ class TensorSum:
 
 
 def as_implicit(z: Any) -> ImplicitTensor:
-    """Return an implicit tensor as it is, anything else as an array."""
-    return z if isinstance(z, ImplicitTensor) else DenseTensor(np.asarray(z))
+    """Return an implicit tensor as it is, anything else as a `DenseTensor`."""
+    return z if isinstance(z, ImplicitTensor) else DenseTensor(z)
 
 
 def compress_modes(
@@ -393,6 +418,15 @@ def leading_basis(
     sizes = _sketch_sizes(z.shape, mode, max(SKETCH_SIZE // z.shape[mode], 2 * rank + SURPLUS))
     sketch = _sketch(z, sizes).todense()
     return leading_subspace(np.moveaxis(sketch, mode, 0).reshape(z.shape[mode], -1), rank, init)
+
+
+def panel(z: ImplicitTensor, mode: int, q: Array) -> Array:
+    """Compute ``M^T conj(q)`` of the unfolding ``M``, the other modes in C order along its rows."""
+    own = getattr(z, "panel", None)
+    if own is None:
+        return np.moveaxis(z.compress(mode, q).todense(), mode, -1).reshape(-1, q.shape[1])
+    out: Array = own(mode, q)
+    return out
 
 
 def tensor_norm(z: ImplicitTensor) -> float:
