@@ -27,6 +27,7 @@ from tensormend.core.algebra import (
     multilinear_rank,
     norm,
     normalize_mode,
+    power_of_two,
     squared_norm,
     tensorize,
 )
@@ -339,6 +340,27 @@ def test_check_memory_refuses_above_the_limit_and_names_the_array() -> None:
         check_memory((2**10, 2**10, 2**7), np.complex128, 2**30, "the panel")
     with pytest.raises(TensormendError):  # no overflow of 64-bit integers
         check_memory(np.array([2**32, 2**32]), np.float64, 2**30, "the panel")  # type: ignore[arg-type]
+
+
+@many
+@given(exponent=st.integers(-1074, 1023))
+def test_powers_of_two_are_not_above_the_number(exponent: int) -> None:
+    power = math.ldexp(1.0, exponent)
+    assert power_of_two(power) == power
+    below = float(np.nextafter(power, 0))
+    assert power_of_two(below) == (power / 2 if below else 1.0)
+    if exponent > -1074:  # 1.5 of the least number is rounded
+        assert power_of_two(1.5 * power) == power
+
+
+def test_powers_of_two_of_ends_and_of_other_types() -> None:
+    assert power_of_two(0.0) == 1.0
+    assert power_of_two(1.0) == 1.0
+    assert power_of_two(float(np.nextafter(1024, 0))) == 512.0
+    assert power_of_two(float(np.finfo(float).max)) == 2.0**1023
+    assert power_of_two(float(np.finfo(float).smallest_subnormal)) == 2.0**-1074
+    assert power_of_two(np.float32(3.0)) == 2.0  # type: ignore[arg-type]
+    assert power_of_two(float(np.finfo(np.float32).max)) == 2.0**127
 
 
 def test_is_inexact_knows_the_four_types() -> None:

@@ -578,7 +578,7 @@ def power_of_two(largest: float) -> float:
     Parameters
     ----------
     largest : float
-        A number that is not negative, such as the largest modulus of some values.
+        A finite number that is not negative, such as the largest modulus of some values.
 
     Returns
     -------
@@ -590,7 +590,8 @@ def power_of_two(largest: float) -> float:
     >>> power_of_two(0.3), power_of_two(1000.0), power_of_two(0.0)
     (0.25, 512.0, 1.0)
     """
-    return 2.0 ** math.floor(math.log2(largest)) if largest else 1.0
+    # of a logarithm that is rounded up, the power may be twice as large
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
 
 
 def multilinear_rank(x: Array, tol: float | None = None) -> tuple[int, ...]:
