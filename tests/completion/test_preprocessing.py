@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,17 @@ def test_standard_deviations_are_shrunk_as_logarithms() -> None:
         *[math.exp(common)] * 3,  # constant, observed once, never
     ]
     assert fit_stds(column, 5, values) == pytest.approx(expected)
+    assert fit_stds(column, 5, values / 4, 4.0) == pytest.approx(expected)
     assert np.array_equal(fit_stds(column, 5, 3.0 * column), np.ones(5))
+    assert np.array_equal(fit_stds(column, 5, 3.0 * column, 4.0), np.ones(5))
+
+
+def test_constant_data_are_divided_by_one() -> None:
+    indices = np.argwhere(np.ones((2, 3), dtype=bool))
+    fitted = Preprocessing(standardize=0).fit(indices, np.full(6, 1000.0), (2, 3))
+    assert fitted.stds is not None
+    assert np.array_equal(fitted.stds, np.ones(2))
+    assert "(1 to 1)" in fitted.describe()
 
 
 def test_auto_subtracts_nothing_where_nothing_is_compared() -> None:
@@ -233,6 +244,44 @@ def test_log_and_bounds() -> None:
     single = fitted.inverse_transform(indices, np.array([-3.0, 1.0, 7.0], dtype=np.float32))
     assert single.dtype == np.float32
     assert fitted.inverse_transform_block(np.full((3, 2), 99.0)).max() == 50
+
+
+@pytest.mark.parametrize("clip", [(0, 99.9), (0.1, 1e300), [0, None]])
+def test_bounds_are_rounded_as_the_values_are(clip: Any) -> None:
+    values = np.array([0.1, 99.9], dtype=np.float32)
+    indices = np.array([[0, 0], [1, 1]])
+    fitted = Preprocessing(clip=clip).fit(indices, values, (2, 2))
+    assert np.array_equal(fitted.inverse_transform(indices, values), values)
+    with pytest.raises(InputError, match="must lie within the bounds"):
+        Preprocessing(clip=(0, 99.9)).fit(indices, np.nextafter(values, np.float32(100)), (2, 2))
+    with pytest.raises(InputError, match="must lie within the bounds"):
+        Preprocessing(clip=(0, 99.9)).fit(indices, np.array([0.1, np.nextafter(99.9, 100)]), (2, 2))
+
+
+def test_settings_are_kept_as_tuples() -> None:
+    clip: Any = [0, None]
+    assert Preprocessing(clip=clip) == Preprocessing(clip=(0, None))
+    assert hash(Preprocessing(clip=clip, center=[1])) == hash(
+        Preprocessing(clip=(0, None), center=(1,))
+    )
+
+
+def test_repeated_modes_are_refused_at_once() -> None:
+    with pytest.raises(InputError, match="center must name a mode only once"):
+        Preprocessing(center=(0, 0))
+
+
+@pytest.mark.parametrize("sizes", [(4, 5, 6), (1, 200), (3, 1, 1), (2, 3, 4, 5), (0, 300), (2, 0)])
+@pytest.mark.parametrize("limit", [1, 7, 30, 119, 10**6])
+def test_blocks_are_no_larger_than_their_limit(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], limit: int
+) -> None:
+    monkeypatch.setattr(preprocess_module, "BLOCK", limit)
+    counts = np.zeros(sizes, dtype=int)
+    for part in preprocess_module._parts(sizes):
+        assert counts[part].size <= limit
+        counts[part] += 1
+    assert (counts == 1).all()
 
 
 def test_nothing_by_default() -> None:
@@ -286,6 +335,25 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         FittedPreprocessing.from_arrays({k: v for k, v in arrays.items() if k != "clip"})
     with pytest.raises(InputError, match=r"one number per slice.*got shape \(3,\) for mode 1"):
         FittedPreprocessing.from_arrays({**arrays, "effect_1": np.zeros(3)})
+    with pytest.raises(InputError, match="effects need a mean, got effects of modes 0 and 1"):
+        replace(FittedPreprocessing.from_arrays(arrays), mean=None)
+    with pytest.raises(InputError, match="standardize needs stds, got None"):
+        replace(FittedPreprocessing.from_arrays(arrays), stds=None)
+    with pytest.raises(InputError, match="stds needs standardize, got None"):
+        replace(FittedPreprocessing.from_arrays(arrays), standardize=None)
+    for name, bad in (
+        ("mean", np.array(math.nan)),
+        ("mean", np.array("a")),
+        ("effect_0", np.full(4, np.inf)),
+    ):
+        with pytest.raises(InputError, match="mean and effects must be finite"):
+            FittedPreprocessing.from_arrays({**arrays, name: bad})
+    for std in (0.0, -1.0, math.nan, math.inf):
+        stds = np.array([1.0, 1.0, std, 1.0])
+        with pytest.raises(InputError, match="standard deviations must be finite and positive"):
+            FittedPreprocessing.from_arrays({**arrays, "stds": stds})
+    with pytest.raises(InputError, match="standard deviations must be finite and positive"):
+        FittedPreprocessing.from_arrays({**arrays, "stds": np.full(4, 1j)})
 
 
 def test_descriptions() -> None:

@@ -130,7 +130,8 @@ def complete(
         Function applied to the values before the fit and inverted after it; ``"log1p"`` suits
         counts over several orders of magnitude.
     clip : pair of float or None, default=None
-        Smallest and largest value that may be filled in; ``None`` on a side is no bound.
+        Smallest and largest value that may be filled in, rounded to the data type of the values;
+        ``None`` on a side is no bound.
     preprocessing : Preprocessing, default=None
         ``transform``, ``center``, ``standardize`` and ``clip`` in one object. They cannot be
         given beside it.

@@ -149,7 +149,7 @@ def _freedom(counts: Array) -> float:
     return float(np.sum(counts / (counts + SHRINK))) * (1 - 1 / n_observed)
 
 
-def fit_stds(column: Array, n: int, values: Array) -> Array:
+def fit_stds(column: Array, n: int, values: Array, unit: float = 1.0) -> Array:
     """Estimate the standard deviation of every slice of a mode about its own mean.
 
     Parameters
@@ -159,7 +159,9 @@ def fit_stds(column: Array, n: int, values: Array) -> Array:
     n : int
         Size of the mode.
     values : ndarray of shape (m,)
-        The observed values.
+        The observed values, divided by ``unit``.
+    unit : float, default=1
+        What the standard deviations are multiplied by.
 
     Returns
     -------
@@ -171,16 +173,18 @@ def fit_stds(column: Array, n: int, values: Array) -> Array:
     Slices may have different units, therefore logarithms are shrunk: that of a slice with
     ``f + 1`` entries becomes ``(f own + 5 common) / (f + 5)``, where ``common`` is the mean of all
     logarithms with weights ``f``. Slices that are constant or have fewer than two entries take
-    the common value, which is 0 (a standard deviation of 1) if there is no other slice.
+    the common value. If there is no other slice, all standard deviations are 1, in any unit.
     """
     counts = np.bincount(column, minlength=n)
     sums, squares = slice_sums(column, values, n), slice_sums(column, np.abs(values) ** 2, n)
     means = sums / np.maximum(counts, 1)
     spread = slice_sums(column, np.abs(values - means[column]) ** 2, n)
     varies = spread > CONSTANT**2 * squares
+    if not varies.any():
+        return np.ones(n)
     freedom = np.where(varies, counts - 1, 0)
     logs = np.zeros(n)
     logs[varies] = 0.5 * np.log(spread[varies] / freedom[varies])
-    common = np.average(logs, weights=freedom) if varies.any() else 0.0
-    shrunk: Array = np.exp((freedom * logs + SHRINK * common) / (freedom + SHRINK))
+    common = np.average(logs, weights=freedom)
+    shrunk: Array = unit * np.exp((freedom * logs + SHRINK * common) / (freedom + SHRINK))
     return shrunk

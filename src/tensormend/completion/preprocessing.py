@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from tensormend.errors import InputError
 
 __all__ = ["FittedPreprocessing", "Preprocessing"]
 
-BLOCK = 2**18  # values transformed at a time, in double precision
+BLOCK = 2**18  # values transformed at a time, at most, in double precision
 
 
 Center = Literal["auto", "mean", "all"] | Sequence[int] | None
@@ -27,8 +27,9 @@ Center = Literal["auto", "mean", "all"] | Sequence[int] | None
 class Preprocessing:
     """Settings of the transformation of values before a fit, which is inverted after it.
 
-    The steps are applied in the order of the parameters and inverted in the opposite order. By
-    default the values are fitted as they are, except that `complete` may center them.
+    `transform`, `center` and `standardize` are applied in this order and inverted in the opposite
+    order; the inverse then clips to `clip`. By default the values are fitted as they are, except
+    that `complete` may center them.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ class Preprocessing:
     standardize : int or None, default=None
         Mode whose slices are divided by their standard deviations, each about its own mean.
     clip : pair of float or None, default=None
-        Smallest and largest value that the inverse returns; ``None`` on a side is no bound.
+        Smallest and largest value that the inverse returns, rounded to the data type of the values;
+        ``None`` on a side is no bound.
 
     Raises
     ------
@@ -98,6 +100,8 @@ class Preprocessing:
                 f"standardize must be one mode, or None, got {self.standardize!r}; for example "
                 "standardize=0"
             )
+        if isinstance(self.clip, Iterable):
+            object.__setattr__(self, "clip", tuple(self.clip))
         _bounds(self.clip)
 
     @property
@@ -197,7 +201,7 @@ class Preprocessing:
             work = means.residuals
         stds = None
         if mode is not None:
-            stds = unit * fit_stds(indices[:, mode], shape[mode], work)
+            stds = fit_stds(indices[:, mode], shape[mode], work, unit)
         return FittedPreprocessing(
             shape=shape,
             value_transform=self.transform,
@@ -218,6 +222,8 @@ class Preprocessing:
             return
         if self.transform is not None:
             _check_above_minus_one(values)
+        with np.errstate(over="ignore"):  # values may have been rounded in their data type
+            low, high = (float(values.dtype.type(bound)) for bound in (low, high))
         least, largest = float(values.min()), float(values.max())
         if least < low or largest > high:
             raise InputError(
@@ -246,9 +252,17 @@ class FittedPreprocessing:
     stds : array or None
         One standard deviation per slice of that mode.
     clip : pair of float
-        Smallest and largest value that `inverse_transform` returns.
+        Smallest and largest value that `inverse_transform` returns, rounded to the data type of the
+        values.
     degrees_of_freedom : float
         Effective degrees of freedom of mean and effects.
+
+    Raises
+    ------
+    InputError
+        If there are effects without a mean, or only one of ``standardize`` and ``stds``, if an
+        array does not have one number per slice, or if a number is not finite or a standard
+        deviation not positive.
     """
 
     shape: tuple[int, ...]
@@ -261,6 +275,16 @@ class FittedPreprocessing:
     degrees_of_freedom: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.effects and self.mean is None:
+            raise InputError(
+                f"effects need a mean, got effects of {_list_modes(sorted(self.effects))} without "
+                "one; fit again"
+            )
+        if (self.standardize is None) != (self.stds is None):
+            given, missing = (
+                ("standardize", "stds") if self.stds is None else ("stds", "standardize")
+            )
+            raise InputError(f"{given} needs {missing}, got None; give both or neither")
         pairs = list(self.effects.items())
         if self.standardize is not None and self.stds is not None:
             pairs.append((self.standardize, self.stds))
@@ -270,6 +294,17 @@ class FittedPreprocessing:
                     f"effects and standard deviations must have one number per slice of their mode "
                     f"in shape {self.shape}, got shape {array.shape} for mode {k}; fit again"
                 )
+        for numbers in ([] if self.mean is None else [self.mean], *self.effects.values()):
+            if not _are_finite(numbers):
+                raise InputError(
+                    "mean and effects must be finite numbers, got others; fit again, to data in "
+                    "another unit if they are very large"
+                )
+        if self.stds is not None and not _are_positive(self.stds):
+            raise InputError(
+                "standard deviations must be finite and positive, got others; fit again, to data "
+                "in another unit if they are very large or small"
+            )
 
     @classmethod
     def identity(cls, shape: tuple[int, ...]) -> FittedPreprocessing:
@@ -375,10 +410,9 @@ class FittedPreprocessing:
                 f"lengths as its shape, got {len(keys)} of lengths {sizes} for shape {array.shape}"
             )
         out = np.empty(array.shape, dtype=self._out_dtype(array))
-        rows = max(1, BLOCK // max(1, math.prod(sizes[1:])))
-        for first in range(0, len(array), rows):
-            part = slice(first, first + rows)
-            offset, std = self._fitted_at(np.ix_(indices[0][part], *indices[1:]))
+        for part in _parts(sizes):
+            near = [index[key] for index, key in zip(indices, part, strict=False)]
+            offset, std = self._fitted_at(np.ix_(*near, *indices[len(part) :]))
             out[part] = self._finish(_widened(array[part]) * std + offset)
         return out
 
@@ -475,9 +509,10 @@ class FittedPreprocessing:
         offset = 0.0 if self.mean is None else self.mean
         for k, effect in self.effects.items():
             offset = offset + effect[indices[k]]
-        if self.standardize is None or self.stds is None:
+        if self.standardize is None:
             return offset, 1.0
-        return offset, self.stds[indices[self.standardize]]
+        stds: Any = self.stds  # there are both or neither
+        return offset, stds[indices[self.standardize]]
 
     def _finish(self, work: Array) -> Array:
         if self.value_transform is not None:
@@ -512,6 +547,8 @@ def _as_modes(center: Any) -> tuple[int, ...]:
         raise InputError(
             "center must name a mode, got none; use 'mean' for the grand mean alone, or None"
         )
+    if len(set(center)) < len(center):
+        raise InputError(f"center must name a mode only once, got {center}; drop repeats")
     return tuple(int(k) for k in center)
 
 
@@ -542,6 +579,15 @@ def _as_numbers(given: Any) -> Array:
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
+def _are_finite(given: Any) -> bool:
+    numbers: Array = np.asarray(given)
+    return numbers.dtype.kind in "biufc" and bool(np.isfinite(numbers).all())
+
+
+def _are_positive(numbers: Array) -> bool:
+    return numbers.dtype.kind in "biuf" and bool(np.all((numbers > 0) & np.isfinite(numbers)))
+
+
 def _as_values(given: Any, size: int) -> Array:
     values = _as_numbers(given)
     if values.shape != (size,):
@@ -566,6 +612,16 @@ def _check_above_minus_one(values: Array) -> None:
             "the transform out",
             parameter="transform",
         )
+
+
+def _parts(sizes: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    """Divide an array into parts of at most `BLOCK` values: slices of its first modes."""
+    widths = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
+    mode = next(k for k, width in enumerate(widths) if width <= BLOCK)
+    rows = BLOCK // max(1, widths[mode])
+    for before in np.ndindex(*sizes[:mode]):
+        for first in range(0, sizes[mode], rows):
+            yield (*(slice(i, i + 1) for i in before), slice(first, first + rows))
 
 
 def _widened(values: Array) -> Array:

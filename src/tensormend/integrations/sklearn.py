@@ -42,7 +42,8 @@ standardize : int, default=None
 value_transform : {"log1p"}, default=None
     Function of the values that is fitted in their place; the ``transform`` of `complete`.
 clip : pair of float or None, default=None
-    Smallest and largest predicted value; ``None`` on a side is no bound.
+    Smallest and largest predicted value, rounded to the data type of the values; ``None`` on a side
+    is no bound.
 validation_fraction : float, default=None
     Fraction of the observed entries to hold out; ``None`` is 0.1 for ``rank="auto"``, and
     nothing for a given rank.
