@@ -338,6 +338,8 @@ def test_check_memory_refuses_above_the_limit_and_names_the_array() -> None:
         check_memory((2**10, 2**10, 2**8), np.float64, 2**30, "the panel")
     with pytest.raises(MemoryError, match=r"limit of 1 GiB; ask for entries"):
         check_memory((2**10, 2**10, 2**7), np.complex128, 2**30, "the panel")
+    with pytest.raises(MemoryLimitError, match=r"limit of 1 GiB; use a smaller rank$"):
+        check_memory((2**30, 2), np.float32, 2**30, "the panel", "use a smaller rank")
     with pytest.raises(TensormendError):  # no overflow of 64-bit integers
         check_memory(np.array([2**32, 2**32]), np.float64, 2**30, "the panel")  # type: ignore[arg-type]
 

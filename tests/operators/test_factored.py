@@ -207,5 +207,6 @@ def test_single_mode_products_of_a_large_tensor_are_refused() -> None:
     shape = (3000, 3000, 3000)
     operator = CosineSampling(shape, [[0, 1, 2], [5, 4, 3]])
     left, right = np.ones((3000, 1)), np.ones((10, 1))
-    with pytest.raises(MemoryLimitError, match="dense tensor that SM-QRGD forms for CosineSampl"):
+    message = "dense tensor that SM-QRGD forms for CosineSampling.*; use method='rgd' or 'auto'"
+    with pytest.raises(MemoryLimitError, match=message):
         mode_products(operator, 0, left, right, right, np.ones(2))

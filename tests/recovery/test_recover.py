@@ -61,6 +61,14 @@ def test_every_form_of_data(form: str) -> None:
     assert np.array_equal(np.asarray(given["data"]), before, equal_nan=True)  # nothing is changed
 
 
+@pytest.mark.filterwarnings("ignore::tensormend.errors.DataWarning")  # two entries
+@pytest.mark.parametrize("method", ["sm-qrgd", "sempiht"])
+def test_panels_above_the_memory_limit_are_refused_with_advice(method: str) -> None:
+    operator = tm.Sampling((40000, 40000, 40000), [[0, 1, 2], [5, 4, 3]])
+    with pytest.raises(tm.errors.MemoryLimitError, match=r"panel.*; use method='rgd' or 'auto'"):
+        tm.recover(operator, [1.0, 2.0], 1, method=method)
+
+
 def test_a_read_only_array_will_do() -> None:
     data = np.where(OBSERVED, DENSE, np.nan)
     data.flags.writeable = False

@@ -286,7 +286,13 @@ def check_count(name: str, value: Any, least: int) -> None:
         raise InputError(f"{name} must be an integer, {least} or more, got {value!r}")
 
 
-def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: str) -> None:
+def check_memory(
+    shape: Sequence[int],
+    dtype: Any,
+    limit: float | None,
+    what: str,
+    advice: str = "ask for entries or slices instead, or raise the limit",
+) -> None:
     """Refuse an array above the memory limit, before it is made.
 
     Parameters
@@ -299,6 +305,8 @@ def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: st
         Largest size in bytes, ``None`` for no limit.
     what : str
         What the array is, for the error message.
+    advice : str, default="ask for entries or slices instead, or raise the limit"
+        What to do, for the error message.
 
     Raises
     ------
@@ -309,7 +317,7 @@ def check_memory(shape: Sequence[int], dtype: Any, limit: float | None, what: st
     if limit is not None and needed > limit:
         raise MemoryLimitError(
             f"{what} of shape {tuple(shape)} would take {format_bytes(needed)}, above the limit "
-            f"of {format_bytes(limit)}; ask for entries or slices instead, or raise the limit"
+            f"of {format_bytes(limit)}; {advice}"
         )
 
 

@@ -163,7 +163,13 @@ class SparsePlusTucker:
         """``M^T conj(q)`` for the unfolding ``M``, columns in C order."""
         mode = normalize_mode(mode, len(self.shape))
         others = self.shape[:mode] + self.shape[mode + 1 :]
-        check_memory((*others, q.shape[1]), self.dtype, DEFAULT_MEMORY_LIMIT, "the panel")
+        check_memory(
+            (*others, q.shape[1]),
+            self.dtype,
+            DEFAULT_MEMORY_LIMIT,
+            "the panel of ST-HOSVD",
+            "use method='rgd' or 'auto', or thosvd",
+        )
         fibres, values = self._entries(mode)
         panel: Array = kernels.fibre_products(
             fibres.tree,

@@ -117,4 +117,5 @@ def mode_squared_norm(operator: Operator, tangent: ModeTangent) -> float:
 
 def _check(operator: Operator) -> None:
     what = f"the dense tensor that SM-QRGD forms for {type(operator).__name__}"
-    check_memory(operator.tensor_shape, operator.tensor_dtype, DEFAULT_MEMORY_LIMIT, what)
+    advice = "use method='rgd' or 'auto'"
+    check_memory(operator.tensor_shape, operator.tensor_dtype, DEFAULT_MEMORY_LIMIT, what, advice)

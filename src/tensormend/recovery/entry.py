@@ -136,6 +136,9 @@ def recover(
         `truth_tol` is given without `truth`, or `resume` without `checkpoint`.
     CheckpointError
         If the checkpoint to resume cannot be read or belongs to another run.
+    MemoryLimitError
+        If an array that the method or the operator needs would be too large: ``"sm-qrgd"`` and
+        ``"sempiht"`` need one row per fibre of the tensor.
 
     Warns
     -----

@@ -182,7 +182,11 @@ class SMQRGD:
         mode, r = order[0], problem.rank[order[0]]
         columns = np.prod([n for k, n in enumerate(problem.shape) if k != mode], dtype=float)
         check_memory(  # a step keeps about six of them in memory
-            (6, int(columns), r), problem.dtype, DEFAULT_MEMORY_LIMIT, "the row panels of SM-QRGD"
+            (6, int(columns), r),
+            problem.dtype,
+            DEFAULT_MEMORY_LIMIT,
+            "the row panels of SM-QRGD",
+            "use method='rgd' or 'auto'",
         )
         if x0 is None:
             z = problem.operator.adjoint_tensor(problem.y)
