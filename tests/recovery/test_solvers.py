@@ -536,7 +536,7 @@ def test_auto_restarts_where_its_start_led_astray() -> None:
     result = tm.recover(operator, y, 2, tol=1e-8)
     assert result.x.distance(truth) < 1e-6 * truth.norm()
     assert len(result.notes) == 2
-    assert "restarted with rgn from a fit with 2 more ranks" in result.notes[1]
+    assert "restarted with rgn from a fit with ranks larger by 2 in" in result.notes[1]
 
 
 def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
@@ -564,6 +564,7 @@ def test_auto_takes_the_start_it_is_given() -> None:
     own = tm.recover(problem.operator, problem.y, 2, max_iter=1)
     assert named.history.loss[0] == pytest.approx(given.history.loss[0])
     assert named.history.loss[0] != pytest.approx(own.history.loss[0])
+    assert given.notes[0].startswith("rgn from another initial estimate, ")
 
 
 def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
@@ -575,6 +576,28 @@ def test_auto_resumes_in_the_middle_of_a_restart(tmp_path: Path) -> None:
     resumed = tm.recover(operator, y, 2, tol=1e-8, checkpoint=path, resume=True)
     assert resumed.notes == whole.notes
     assert np.array_equal(resumed.x.core, whole.x.core)
+
+
+def test_auto_saves_that_it_has_switched() -> None:
+    shape = (10, 11, 12)
+    operator = tm.Sampling.from_observed(np.ones(shape, dtype=bool))
+    noise = np.random.default_rng(0).standard_normal(operator.n_measurements)
+    problem = tm.Problem(operator, noise, (2, 2, 2))
+    solver = Auto(RGN(), RCG())
+    state = solver.init(problem, None)
+    for _ in range(300):
+        if state.has_switched:
+            break
+        state = solver.step(problem, state)
+    assert state.has_switched
+    assert sum("continued with rcg" in note for note in state.notes) == 1
+    again = solver.load(problem, solver.save(state))
+    for name in ("stage", "n_restarts", "has_switched", "best_loss", "loss_before_restart"):
+        assert getattr(again, name) == getattr(state, name)
+    assert again.notes == state.notes
+    for _ in range(40):  # stuck, and not switched again
+        again = solver.step(problem, again)
+    assert again.notes == state.notes
 
 
 def test_the_search_in_a_larger_space_is_a_part_of_the_run() -> None:
@@ -642,6 +665,11 @@ def test_the_table_of_methods() -> None:
     assert isinstance(auto, Auto)
     assert auto == Auto(RGN(), RCG())
     assert auto.with_target(1e-3) == Auto(RGN(target=1e-3), RCG())
+
+    class Other(Auto):
+        name = "other"
+
+    assert type(Other(RGN(), RCG()).with_target(1e-3)) is Other
     with pytest.raises(tm.errors.InputError, match=r"one of auto, rgn, rcg, .*got 'newton'"):
         registry.make_solver("newton")
     with pytest.raises(AttributeError, match="no attribute 'Newton'"):

@@ -28,13 +28,13 @@ __all__ = ["Auto", "AutoState"]
 NEWTON, GRADIENTS, WIDE = range(3)  # stages
 MANY_SAMPLES = 1000  # per degree of freedom: from here on RCG is faster than RGN
 FEW_SAMPLES = 100  # per degree of freedom: up to here a poor initial estimate is restarted
-ASTRAY = 0.1  # relative residual above which a stuck run is taken for a poor local minimum
+POOR_RESIDUAL = 0.1  # above this relative residual a stuck run is taken for a poor local minimum
 SLOW = 0.98  # an iteration that leaves this fraction of the loss or more is slow
 MAX_SLOW = 3  # slow iterations in a row after which a run is stuck
-LONG = 30  # iterations after which a run with a residual above ASTRAY is stuck
+MAX_POOR_ITERATIONS = 30  # after which a run with a residual above POOR_RESIDUAL is stuck
 EXTRA_RANKS = (2, 3)  # added to the rank in the first and in the second restart
+# iterations, and relative residual, at which a search with larger ranks ends
 WIDE_ITERATIONS, WIDE_RESIDUAL = 30, 1e-3
-SWITCHED = len(EXTRA_RANKS) + 1  # value of n_restarts after the switch of the method
 BETTER = 0.9  # another restart needs a loss below this fraction of the one before the last
 
 
@@ -45,6 +45,8 @@ class AutoState:
     ``stage`` is 0 for Gauss-Newton, 1 for conjugate gradients, and 2 for conjugate gradients with
     larger ranks, of which ``n_wide`` iterations are done. In stage 2 ``inner`` is a state of the
     problem with these ranks, and ``x`` is the best iterate of the rank asked for.
+    ``loss_before_restart`` is the smallest loss when the last restart began, infinite before the
+    first one. Once the run ``has_switched`` the method, it is not restarted any more.
     """
 
     inner: Any
@@ -53,9 +55,10 @@ class AutoState:
     n_steps: int
     n_restarts: int
     n_wide: int
+    has_switched: bool
     best: Tucker
     best_loss: float
-    goal: float
+    loss_before_restart: float
     notes: tuple[str, ...]
 
     @property
@@ -101,11 +104,11 @@ class Auto:
     2. An iteration is slow if it leaves at least 98% of the loss. The run is stuck after three slow
        iterations in a row, or 30 iterations with a relative residual above 0.1.
     3. If a stuck run has a relative residual above 0.1 and ``q`` is between 1 and 100, it is
-       restarted: ``gradients`` makes at most 30 iterations with two more ranks in every mode, where
-       poor local minima are rarer, and the result, truncated to the rank, is the new initial
-       estimate. If that reduces the loss by a tenth but is stuck too, this is repeated with three
-       more ranks. These iterations are counted, recorded and limited like all others, with the best
-       iterate so far as ``x`` and ``exploring`` set in their records.
+       restarted: ``gradients`` makes at most 30 iterations with ranks larger by two in every mode,
+       where poor local minima are rarer, and the result, truncated to the rank, is the new initial
+       estimate. If that reduces the loss by a tenth but is stuck too, this is repeated with ranks
+       larger by three. These iterations are counted, recorded and limited like all others, with the
+       best iterate so far as ``x`` and ``exploring`` set in their records.
     4. Any other stuck run continues from its best iterate with the other method, once.
 
     The notes of the result say what was done.
@@ -143,7 +146,7 @@ class Auto:
         """
         parts = (self.newton, self.gradients)
         newton, gradients = (p.with_target(target) if isinstance(p, Targeted) else p for p in parts)
-        return Auto(newton, gradients)
+        return replace(self, newton=newton, gradients=gradients)
 
     def cost(self, sizes: Sizes) -> IterationCost:
         """Return what an iteration keeps in memory.
@@ -172,12 +175,24 @@ class Auto:
 
     def init(self, problem: Problem, x0: Tucker | None) -> AutoState:
         """Evaluate ``x0``, by default the corrected initial estimate."""
-        stage = int(_samples(problem) >= MANY_SAMPLES)
-        where = "the corrected initial estimate" if x0 is None else "the given one"
+        stage = GRADIENTS if _samples(problem) >= MANY_SAMPLES else NEWTON
+        where = "the corrected initial estimate" if x0 is None else "another initial estimate"
         solver = self._solver(stage)
         inner = solver.init(problem, corrected_init(problem) if x0 is None else x0)
         note = f"{solver.name} from {where}, {_samples(problem):.3g} samples per degree of freedom"
-        return AutoState(inner, stage, 0, 0, 0, 0, inner.x, float(inner.loss), np.inf, (note,))
+        return AutoState(
+            inner=inner,
+            stage=stage,
+            n_slow=0,
+            n_steps=0,
+            n_restarts=0,
+            n_wide=0,
+            has_switched=False,
+            best=inner.x,
+            best_loss=float(inner.loss),
+            loss_before_restart=np.inf,
+            notes=(note,),
+        )
 
     def step(self, problem: Problem, state: AutoState) -> AutoState:
         """Take one step of the current method, then restart or switch if it is stuck."""
@@ -194,28 +209,28 @@ class Auto:
         )
         if loss < state.best_loss:
             new = replace(new, best=inner.x, best_loss=loss)
-        residual = _residual(problem, new.best_loss)
-        is_astray = residual > ASTRAY
-        if new.n_slow < MAX_SLOW and not (is_astray and new.n_steps >= LONG):
+        is_poor = _residual(problem, new.best_loss) > POOR_RESIDUAL
+        if new.n_slow < MAX_SLOW and not (is_poor and new.n_steps >= MAX_POOR_ITERATIONS):
             return new
-        can_restart = 1 <= _samples(problem) <= FEW_SAMPLES
-        may_restart = can_restart and new.n_restarts < len(EXTRA_RANKS)
-        if is_astray and may_restart and new.best_loss < BETTER * new.goal:
+        if new.has_switched:
+            return new
+        can_restart = 1 <= _samples(problem) <= FEW_SAMPLES and new.n_restarts < len(EXTRA_RANKS)
+        if is_poor and can_restart and new.best_loss < BETTER * new.loss_before_restart:
             return self._widen(problem, new)
-        return new if new.n_restarts == SWITCHED else self._switch(problem, new)
+        return self._switch(problem, new)
 
     def _solver(self, stage: int) -> Solver[Any]:
         return self.newton if stage == NEWTON else self.gradients
 
     def _widen(self, problem: Problem, state: AutoState) -> AutoState:
         """Begin a search from the corrected initial estimate of larger ranks."""
-        wide = self._problem(problem, WIDE, state.n_restarts)
+        wide = _widened(problem, state.n_restarts)
         inner = self.gradients.init(wide, corrected_init(wide))
         return replace(state, inner=inner, stage=WIDE, n_wide=0)
 
     def _explore(self, problem: Problem, state: AutoState) -> AutoState:
         """Take one step with larger ranks; after the last one, restart from its truncation."""
-        wide = self._problem(problem, WIDE, state.n_restarts)
+        wide = _widened(problem, state.n_restarts)
         inner = self.gradients.step(wide, state.inner)
         new = replace(state, inner=inner, n_wide=state.n_wide + 1)
         if new.n_wide < WIDE_ITERATIONS and _residual(wide, inner.loss) > WIDE_RESIDUAL:
@@ -223,7 +238,7 @@ class Auto:
         note = (
             f"stuck at relative residual {_residual(problem, state.best_loss):.2g} after "
             f"{state.n_steps} iterations: restarted with {self.newton.name} from a fit with "
-            f"{EXTRA_RANKS[state.n_restarts]} more ranks in every mode"
+            f"ranks larger by {EXTRA_RANKS[state.n_restarts]} in every mode"
         )
         return replace(
             new,
@@ -232,19 +247,14 @@ class Auto:
             n_slow=0,
             n_steps=0,
             n_restarts=state.n_restarts + 1,
-            goal=state.best_loss,
+            loss_before_restart=state.best_loss,
             notes=(*state.notes, note),
         )
 
-    def _problem(self, problem: Problem, stage: int, n_restarts: int) -> Problem:
-        """Return the problem of a stage."""
-        if stage != WIDE:
-            return problem
-        return problem.with_rank(_wider(problem, EXTRA_RANKS[n_restarts]))
-
     def _switch(self, problem: Problem, state: AutoState) -> AutoState:
         """Continue from the best iterate with the other method."""
-        solver = self._solver(1 - state.stage)
+        stage = GRADIENTS if state.stage == NEWTON else NEWTON
+        solver = self._solver(stage)
         note = (
             f"slow at relative residual {_residual(problem, state.best_loss):.2g}: continued with "
             f"{solver.name} from the best iterate"
@@ -252,10 +262,10 @@ class Auto:
         return replace(
             state,
             inner=solver.init(problem, state.best),
-            stage=1 - state.stage,
+            stage=stage,
             n_slow=0,
             n_steps=0,
-            n_restarts=SWITCHED,
+            has_switched=True,
             notes=(*state.notes, note),
         )
 
@@ -265,7 +275,8 @@ class Auto:
         counts = (state.stage, state.n_slow, state.n_steps, state.n_restarts, state.n_wide)
         return {
             "counts": np.array(counts),
-            "losses": np.array((state.best_loss, state.goal)),
+            "has_switched": np.array(state.has_switched),
+            "losses": np.array((state.best_loss, state.loss_before_restart)),
             "notes": np.frombuffer("\n".join(state.notes).encode(), dtype=np.uint8),
             **add_prefix("best.", state.best.as_arrays()),
             **add_prefix("inner.", inner),
@@ -274,19 +285,20 @@ class Auto:
     def load(self, problem: Problem, arrays: Mapping[str, Array]) -> AutoState:
         """Return the state that these arrays determine."""
         stage, n_slow, n_steps, n_restarts, n_wide = (int(count) for count in arrays["counts"])
-        own = self._problem(problem, stage, n_restarts)
-        best_loss, goal = (float(loss) for loss in arrays["losses"])
+        own = _widened(problem, n_restarts) if stage == WIDE else problem
+        best_loss, loss_before_restart = (float(loss) for loss in arrays["losses"])
         return AutoState(
-            self._solver(stage).load(own, take_prefix("inner.", arrays)),
-            stage,
-            n_slow,
-            n_steps,
-            n_restarts,
-            n_wide,
-            Tucker.from_arrays(take_prefix("best.", arrays)),
-            best_loss,
-            goal,
-            tuple(arrays["notes"].tobytes().decode().split("\n")),
+            inner=self._solver(stage).load(own, take_prefix("inner.", arrays)),
+            stage=stage,
+            n_slow=n_slow,
+            n_steps=n_steps,
+            n_restarts=n_restarts,
+            n_wide=n_wide,
+            has_switched=bool(arrays["has_switched"]),
+            best=Tucker.from_arrays(take_prefix("best.", arrays)),
+            best_loss=best_loss,
+            loss_before_restart=loss_before_restart,
+            notes=tuple(arrays["notes"].tobytes().decode().split("\n")),
         )
 
 
@@ -298,6 +310,11 @@ def _samples(sizes: Sizes) -> float:
 def _wider(sizes: Sizes, extra: int) -> tuple[int, ...]:
     """Return the larger ranks of a search."""
     return cap_rank([r + extra for r in sizes.rank], sizes.shape)
+
+
+def _widened(problem: Problem, n_restarts: int) -> Problem:
+    """Return the problem of the search in a restart, with larger ranks."""
+    return problem.with_rank(_wider(problem, EXTRA_RANKS[n_restarts]))
 
 
 def _residual(problem: Problem, loss: float) -> float:
