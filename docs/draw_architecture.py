@@ -166,7 +166,7 @@ FLOWS = (
     ("operators", "recovery.problem", "A, y"),
     ("recovery.problem", "recovery.loop", "init"),
     ("recovery.loop", "recovery.solvers", "state"),
-    ("recovery.solvers", "core.kernels", "one pass an iteration"),
+    ("recovery.solvers", "core.kernels", "passes over the entries"),
     ("recovery.loop", "recovery.result", "the loop ends"),
     ("recovery.result", "completion.result", "x"),
     ("completion.result", "completion.trust", "held out"),

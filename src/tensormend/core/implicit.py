@@ -403,7 +403,8 @@ def leading_basis(
     init : ndarray, optional
         Basis near the answer, to start iterations from.
     tol : float, optional
-        Angle up to which the subspace need not be resolved; to rounding by default.
+        Angle up to which the subspace need not be resolved; by default it is resolved as well as
+        the method allows.
 
     Notes
     -----

@@ -136,6 +136,8 @@ def leading_eigenvectors(
         basis = np.hstack([basis, fresh])
         image = np.hstack([image, apply(fresh)])
     best = ritz[:, :rank]
-    if abs(values[-1]) <= values[rank - 1]:  # a power step at no cost, where it cannot hurt
+    # a power step with the products at hand, where it cannot hurt; directions whose eigenvalues
+    # are roundings of the largest remain lost
+    if abs(values[-1]) <= values[rank - 1]:
         best = tall_qr(image @ vectors[:, :rank])[0]
     return best, worst / floor

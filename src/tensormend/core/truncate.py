@@ -99,7 +99,7 @@ def thosvd(z: Any, rank: int | Sequence[int], *, init: Sequence[Array] | None = 
         allow only a lower one.
     init : sequence of ndarray, optional
         Approximate factors, one per mode, from which iterative methods begin. They affect the
-        speed, and the result only up to rounding.
+        speed, and the result only within the accuracy of these methods.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def sthosvd(
         Order in which the modes are truncated; by ascending rank by default.
     init : sequence of ndarray, optional
         Approximate factors, one per mode, from which iterative methods begin. They affect the
-        speed, and the result only up to rounding.
+        speed, and the result only within the accuracy of these methods.
 
     Returns
     -------

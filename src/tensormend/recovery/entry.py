@@ -164,7 +164,7 @@ def recover(
     machine it does up to rounding, and ``result.notes`` says so.
 
     While a solver computes, BLAS uses one thread in the whole process and NumPy does not warn of
-    overflow; a callback runs with the settings of the caller.
+    overflow and invalid values; a callback runs with the settings of the caller.
 
     Examples
     --------

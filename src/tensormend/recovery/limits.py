@@ -1,4 +1,4 @@
-"""What holds while a run computes: one BLAS thread, and no warnings of overflow.
+"""What holds while a run computes: one BLAS thread, and no warnings of overflow and invalid values.
 
 BLAS threads beside those of the kernels make small problems slower, and beside other work on the
 machine any problem by far. The setting is one of the process: it holds while any thread runs a
