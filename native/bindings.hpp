@@ -27,6 +27,7 @@ using namespace nb::literals;
 // One file each; they add their kernels to the module.
 void bind_tucker(nb::module_& m);
 void bind_modes(nb::module_& m);
+void bind_panels(nb::module_& m);
 void bind_entries(nb::module_& m);
 
 // Converts to C order where needed but never to another dtype.

@@ -85,6 +85,14 @@ NodeLoops<T> pick_node_loops() {
     return baseline::node_loops<T>();
 }
 
+template <class T>
+PanelLoops<T> pick_panel_loops() {
+#ifdef TENSORMEND_HAS_AVX2
+    if (current_target() == Target::avx2) return avx2::panel_loops<T>();
+#endif
+    return baseline::panel_loops<T>();
+}
+
 // The length to which rows are filled up with zeros: theirs, or the next one with its own loops.
 template <class T>
 int64_t pick_length(int64_t rank) {

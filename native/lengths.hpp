@@ -61,6 +61,8 @@ constexpr int64_t length_unit = 8;
     bool find_loops(int64_t length, Loops<T>& found); /* whether this part has the length */ \
     template <class T>                                                                       \
     NodeLoops<T> node_loops();                                                               \
+    template <class T>                                                                       \
+    PanelLoops<T> panel_loops();                                                             \
     }
 TENSORMEND_DECLARE_LOOPS(baseline)
 TENSORMEND_DECLARE_LOOPS(avx2)

@@ -2,6 +2,7 @@
 // (TENSORMEND_PART; TENSORMEND_FEW tells whether few are compiled), for one instruction set
 // (TENSORMEND_TARGET, the namespace). Compiled once for
 // each of these, in parallel.
+#include "block.hpp"
 #include "lengths.hpp"
 #include "run.hpp"
 
@@ -35,6 +36,16 @@ NodeLoops<T> node_loops() {
 }
 
 template NodeLoops<TENSORMEND_VALUE> node_loops<TENSORMEND_VALUE>();
+
+template <class T>
+PanelLoops<T> panel_loops() {
+    if constexpr (is_complex<T>)
+        return {};  // left to BLAS
+    else
+        return {panel_gram<T>, panel_mix<T>, panel_multiply<T>, panel_adjoint<T>};
+}
+
+template PanelLoops<TENSORMEND_VALUE> panel_loops<TENSORMEND_VALUE>();
 #endif
 
 }  // namespace tensormend::TENSORMEND_TARGET

@@ -99,4 +99,40 @@ struct NodeLoops {
                  const T* const* acc, T* const* grad, T* up);
 };
 
+// Panels are read in blocks of so many rows; rows of the small matrices beside them are filled up
+// with zeros to a multiple of the unit, the longest vector of any target.
+constexpr int panel_block = 64;
+constexpr int panel_unit = 8;
+
+// The panel base + step * across.
+template <class T>
+struct Moved {
+    const T* base;
+    const T* across;
+    double step;
+};
+
+// Loops over matrices of many rows and few real columns. Matrices of double precision beside them
+// are small; their rows, and those of blocks, are `padded` numbers long.
+template <class T>
+struct PanelLoops {
+    // vz += v^T z and zz += z^T z (rank x padded) over rows [begin, end); `block` holds a zeroed
+    // block
+    void (*gram)(int64_t begin, int64_t end, int64_t rank, int64_t padded, const T* v,
+                 const Moved<T>& z, double* vz, double* zz, double* block);
+
+    // out = [v z] matrix and gram += out^T out over such rows; `blocks` holds two zeroed blocks
+    void (*mix)(int64_t begin, int64_t end, int64_t rank, int64_t padded, const T* v,
+                const Moved<T>& z, const double* matrix, T* out, double* gram, double* blocks);
+
+    // Rows [begin, end) of left (`width` long) times the matrix (width x rank)
+    void (*multiply)(int64_t begin, int64_t end, int64_t width, const T* left, const double* matrix,
+                     int64_t rank, int64_t padded, T* out, double* block);
+
+    // Rows [begin, end) of left^T right for n_rows rows of both, those of left `width` long;
+    // `sums` holds as many padded rows
+    void (*adjoint)(int64_t begin, int64_t end, int64_t width, int64_t n_rows, const T* left,
+                    const double* right, int64_t rank, int64_t padded, T* out, double* sums);
+};
+
 }  // namespace tensormend

@@ -34,5 +34,6 @@ NB_MODULE(_native, m) {
     m.def("use_target", use_target, "name"_a, "Use the loops for one of these from now on.");
     bind_tucker(m);
     bind_modes(m);
+    bind_panels(m);
     bind_entries(m);
 }

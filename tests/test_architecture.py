@@ -29,7 +29,8 @@ LAYERS = (
 # Inside of a package of a layer likewise. Modules in one string do not import each other.
 ORDER = {
     "core": (
-        "kernels progress text threads",
+        "progress text threads",
+        "kernels",
         "algebra",
         "linalg",
         "storage subspaces",

@@ -759,13 +759,39 @@ def test_a_warm_start_changes_the_way_not_the_answer(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subspaces_module, "leading_eigenvectors", counted)
-        cold = leading_subspace(m, rank, start)  # small: an exact factorization
+        cold = leading_subspace(m, rank)  # an exact factorization
+        improved = leading_subspace(m, rank, start)  # multiplications, where they are certain
         assert not calls
         patch.setattr(subspaces_module, "EXACT_FLOPS", 0)
-        warm = leading_subspace(m, rank, start)
+        patch.setattr(subspaces_module, "FEW", np.inf)
+        iterated = leading_subspace(m, rank, start)
         assert calls
-    assert_orthonormal([warm])
-    assert np.linalg.norm(warm @ warm.conj().T - cold @ cold.conj().T) <= SUBSPACE * math.sqrt(rank)
+    for warm in (improved, iterated):
+        assert_orthonormal([warm])
+        distance = np.linalg.norm(warm @ warm.conj().T - cold @ cold.conj().T)
+        assert distance <= SUBSPACE * math.sqrt(rank)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("noise", [1e-10, 1e-4, 0.1])
+def test_a_basis_near_the_leading_subspace_is_improved(noise: float, dtype: str) -> None:
+    """By certain multiplications only: never to another subspace than the leading one."""
+    rng = np.random.default_rng(0)
+    values = np.array([5.0, 4.0, 3.0, *(noise * rng.random(57))])
+    u, v = (np.linalg.qr(gaussian(rng, (n, 60), dtype))[0].astype(dtype) for n in (60, 200))
+    m = ((u * values) @ v.conj().T).astype(dtype)
+    start = np.linalg.qr(u[:, :3] + 0.02 * gaussian(rng, (60, 3), dtype))[0].astype(dtype)
+    products = subspaces_module.matrix_products(m, 1)
+    total = float(np.linalg.norm(m)) ** 2
+    found = subspaces_module.improve_subspace(*products, total, start)
+    assert found is not None
+    assert_orthonormal([found])
+    expected = np.linalg.svd(m)[0][:, :3]
+    distance = np.linalg.norm(found @ found.conj().T - expected @ expected.conj().T)
+    assert distance <= 100 * np.finfo(dtype).eps
+    # an invariant subspace that is not the leading one, and a tail as large as what is kept
+    assert subspaces_module.improve_subspace(*products, total, u[:, [0, 1, 4]]) is None
+    assert subspaces_module.improve_subspace(*products, total + 100, start) is None
 
 
 def test_a_hopeless_start_falls_back_to_the_factorization(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@
 
 #include "../../native/dispatch.hpp"
 #include "../../native/modes.hpp"
+#include "../../native/panels.hpp"
 #include "../../native/tucker.hpp"
 
 namespace tensormend {
@@ -274,6 +275,72 @@ struct Case {
         compare("single mode, across", rank, across, want_across);
         compare("single mode, along", rank, along, want_along);
     }
+
+    // Sweeps over panels of real numbers: the rows of a factor, repeated.
+    void check_panels() const {
+        if constexpr (!is_complex<T>) {
+            constexpr int64_t n_rows = 2 * panel_block + 3;
+            const size_t r = size_t(rank);
+            const double step = 0.5;
+            std::vector<T> panels[3];
+            for (size_t k = 0; k < 3; ++k)
+                for (size_t i = 0; i < size_t(n_rows) * r; ++i)
+                    panels[k].push_back(factors[2][(7 * k * i + i) % factors[2].size()]);
+            const auto z = [&](size_t i) { return panels[1][i] + step * panels[2][i]; };
+            std::vector<double> matrix, vz(r * r), zz(r * r), gram(r * r);
+            for (size_t i = 0; i < 2 * r * r; ++i)
+                matrix.push_back(double(factors[2][i % factors[2].size()]));
+            std::vector<Number> want_vz(r * r), want_zz(r * r), want(size_t(n_rows) * r);
+            for (size_t t = 0; t < size_t(n_rows); ++t)
+                for (size_t i = 0; i < r; ++i)
+                    for (size_t j = 0; j < r; ++j) {
+                        want_vz[i * r + j] += double(panels[0][t * r + i]) * z(t * r + j);
+                        want_zz[i * r + j] += double(z(t * r + i)) * z(t * r + j);
+                        want[t * r + j] += double(panels[0][t * r + i]) * matrix[i * r + j] +
+                                           z(t * r + i) * matrix[(r + i) * r + j];
+                    }
+            const Moved<T> moved{panels[1].data(), panels[2].data(), step};
+            panel_products(n_rows, rank, panels[0].data(), moved, vz.data(), zz.data(), 2);
+            std::vector<T> out(size_t(n_rows) * r);
+            panel_combine(n_rows, rank, panels[0].data(), moved, matrix.data(), out.data(),
+                          gram.data(), 2);
+            compare("panel products", rank, narrowed(vz), want_vz);
+            compare("panel squares", rank, narrowed(zz), want_zz);
+            compare("panel combination", rank, out, want);
+
+            const int64_t n_matrices = 3;
+            std::vector<T> matrices;
+            for (size_t i = 0; i < size_t(n_matrices) * r * r; ++i)
+                matrices.push_back(factors[2][i % factors[2].size()]);
+            std::vector<T> multiplied(size_t(n_matrices * n_rows) * r);
+            std::vector<Number> want_multiplied(multiplied.size());
+            for (size_t p = 0; p < size_t(n_matrices); ++p)
+                for (size_t t = 0; t < size_t(n_rows); ++t)
+                    for (size_t i = 0; i < r; ++i)
+                        for (size_t j = 0; j < r; ++j)
+                            want_multiplied[(p * size_t(n_rows) + t) * r + j] +=
+                                double(panels[0][t * r + i]) *
+                                double(matrices[(p * r + i) * r + j]);
+            panel_multiply(n_rows, rank, panels[0].data(), n_matrices, matrices.data(), rank,
+                           multiplied.data(), 2);
+            compare("panel multiplication", rank, multiplied, want_multiplied);
+
+            std::vector<T> adjoint(r * r);
+            std::vector<Number> want_adjoint(r * r);
+            for (size_t t = 0; t < size_t(n_rows); ++t)
+                for (size_t i = 0; i < r; ++i)
+                    for (size_t j = 0; j < r; ++j)
+                        want_adjoint[i * r + j] +=
+                            double(panels[0][t * r + i]) * double(panels[1][t * r + j]);
+            panel_adjoint(n_rows, rank, panels[0].data(), panels[1].data(), rank, adjoint.data(),
+                          2);
+            compare("panel adjoint", rank, adjoint, want_adjoint);
+        }
+    }
+
+    static std::vector<T> narrowed(const std::vector<double>& numbers) {
+        return std::vector<T>(numbers.begin(), numbers.end());
+    }
 };
 
 template <class T>
@@ -284,6 +351,7 @@ void check_type() {
             const Case<T> drawn(rank, has_few);
             drawn.check_tucker();
             drawn.check_modes();
+            drawn.check_panels();
         }
     }
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 import tensormend as tm
 from cases import ACCELERATED, METHODS, PAPER_METHODS, SOLVERS, STEPPED, STEPS, TIED, sampled
 from tensormend import theory
-from tensormend.core import manifold, subspaces, tucker
+from tensormend.core import subspaces, tucker
+from tensormend.core.kernels import reference
 from tensormend.core.manifold import ModeTangent, TuckerTangent
 from tensormend.operators import spectral
 from tensormend.recovery import registry
@@ -215,40 +217,79 @@ def test_lemma_3_1_on_real_iterates() -> None:
             state = solver.step(problem, state)
 
 
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A step from ``left base^T`` along a tangent vector, and the matrix that it leads to."""
+
+    base: np.ndarray[Any, Any]
+    tangent: ModeTangent
+    whole: np.ndarray[Any, Any]
+
+    @classmethod
+    def draw(cls, values: list[float], size: float, dtype: str, n_rows: int = 300) -> Move:
+        """Singular values of the point, and the size of the tangent vector beside them."""
+        rng, r = np.random.default_rng(7), len(values)
+
+        def draw(*shape: int) -> np.ndarray[Any, Any]:
+            x = rng.standard_normal(shape)
+            return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+
+        n = 10 + 2 * r
+        left, rows = (np.linalg.qr(draw(k, r))[0] for k in (n, n_rows))
+        base = (rows * values) @ np.linalg.qr(draw(r, r))[0]
+        along = size * draw(n, r)
+        along -= left @ (left.conj().T @ along)
+        tangent = ModeTangent(0, left, rows, size * draw(n_rows, r) / np.sqrt(n_rows), along)
+        whole = left @ (base + 0.5 * tangent.across).T + 0.5 * along @ rows.T
+        return cls(base, tangent, whole)
+
+    def check(self, found: tuple[np.ndarray[Any, Any], ...]) -> None:
+        """The truncated SVD to 1e-13 of the largest singular value, orthonormal to 1e-14."""
+        left, values, rows = found
+        r = len(values)
+        u, s, vh = np.linalg.svd(self.whole, full_matrices=False)
+        assert np.linalg.norm(values - s[:r]) < 1e-13 * s[0]
+        for panel in (left, rows):
+            assert np.abs(panel.conj().T @ panel - np.eye(r)).max() < 1e-14
+        expected = (u[:, :r] * s[:r]) @ vh[:r]
+        assert np.linalg.norm((left * values) @ rows.T - expected) < 1e-13 * s[0]
+
+
+# largest over smallest singular value of the point: Gram matrices are used up to about 90
+EVENNESS = (1.0, 10.0, 80.0, 100.0, 1e4, 1e8)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("uneven", [False, True])
-@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-7, 1e-12, 0.0])
-def test_single_mode_retraction_is_the_truncated_svd(
-    size: float, uneven: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ratio", EVENNESS)
+@pytest.mark.parametrize("size", [0.1, 1e-3, 1e-6, 1e-9, 1e-12, 0.0])
+def test_single_mode_retraction_is_the_truncated_svd(size: float, ratio: float, dtype: str) -> None:
+    """Where the panels of point and tangent space nearly cancel, too."""
+    move = Move.draw([1.0, ratio**-0.5, 1 / ratio], size / ratio, dtype)
+    move.check(move.tangent.retract(0.5, move.base))
+
+
+def test_both_ways_of_the_single_mode_retraction_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The short way through a Gram matrix, the long way, and the SVD of the whole matrix."""
-    rng = np.random.default_rng(7)
+    slow, n_slow = ModeTangent._retract_by_qr, 0
 
-    def draw(*shape: int) -> np.ndarray[Any, Any]:
-        x = rng.standard_normal(shape)
-        return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+    def count(*given: Any) -> Any:
+        nonlocal n_slow
+        n_slow += 1
+        return slow(*given)
 
-    left, rows = (np.linalg.qr(draw(n, 3))[0] for n in (12, 60))
-    base = (rows * [3.0, 2.0, 1.0]) @ draw(3, 3)
-    weights = size * (np.array([1.0, 1e-3, 1e-6]) if uneven else np.ones(3))
-    along = size * draw(12, 3)
-    along -= left @ (left.conj().T @ along)
-    tangent = ModeTangent(0, left, rows, draw(60, 3) * weights, along)
-    whole = left @ (base + 0.5 * tangent.across).T + 0.5 * along @ rows.T
-    u, s, vh = np.linalg.svd(whole, full_matrices=False)
-    expected = (u[:, :3] * s[:3]) @ vh[:3]
-    got = [tangent.retract(0.5, base)]
-    move = 0.5 * tangent.across
-    is_short = manifold._gram_root(move.conj().T @ move, 1.0) is not None
-    assert is_short == (size > 1e-10 and not uneven)
-    monkeypatch.setattr(manifold, "_gram_root", lambda *_: None)
-    got.append(tangent.retract(0.5, base))
-    for new_left, values, new_rows in got:
-        assert np.allclose(values, s[:3], rtol=1e-12)
-        assert np.linalg.norm(new_left.conj().T @ new_left - np.eye(3)) < 1e-14
-        assert np.linalg.norm(new_rows.conj().T @ new_rows - np.eye(3)) < 1e-14
-        error = np.linalg.norm((new_left * values) @ new_rows.T - expected)
-        assert error < 1e-13 * s[0]
+    monkeypatch.setattr(ModeTangent, "_retract_by_qr", count)
+    for ratio in EVENNESS:
+        move = Move.draw([1.0, ratio**-0.5, 1 / ratio], 1e-3 / ratio, "float64")
+        move.check(move.tangent.retract(0.5, move.base))
+    assert n_slow == sum(ratio > 90 for ratio in EVENNESS)
+
+
+@pytest.mark.parametrize("r", [1, 2, 5, 8, 33])
+def test_single_mode_retraction_at_other_ranks(r: int) -> None:
+    """With a number of rows that is no multiple of a block, and on both sides of the rank limit."""
+    move = Move.draw(list(np.linspace(3, 1, r)), 1e-3, "float64", n_rows=5003)
+    move.check(move.tangent.retract(0.5, move.base))
 
 
 def test_normalized_steps_are_the_exact_minimizers() -> None:
@@ -493,8 +534,9 @@ def test_the_corrected_initialization_in_blocks(
     truth = tm.simulate.random_tucker(shape, 3, rng=0, dtype=dtype)
     indices = tm.simulate.sample_indices(shape, 0.3, rng=1)
     starts = []
-    for large, threads in ((np.inf, 1), (1, 1), (1, 2), (1, 16)):
-        monkeypatch.setattr(subspaces, "LARGE", large)
+    for size, threads in ((2**40, 1), (200, 1), (200, 2), (200, 16)):
+        monkeypatch.setattr(reference, "BLOCK_SIZE", size)
+        monkeypatch.setattr(subspaces, "panel_kernels", lambda _: reference)
         operator = tm.Sampling(shape, indices, dtype=dtype, threads=threads)
         problem = tm.Problem(operator, truth.entries(indices), (3, 3, 3))
         starts.append(tm.init.corrected_init(problem))

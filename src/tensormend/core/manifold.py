@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tensormend.core.algebra import (
+    SAFE_SQUARE,
     Array,
     inner,
     matricize,
@@ -16,13 +17,17 @@ from tensormend.core.algebra import (
     multi_mode_product,
     squared_norm,
 )
-from tensormend.core.linalg import svd, tall_qr
+from tensormend.core.kernels import panel_kernels
+from tensormend.core.linalg import eigh, svd, tall_qr
+from tensormend.core.subspaces import EVEN
 from tensormend.core.threads import map_rows
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 
 __all__ = ["ModeTangent", "TuckerTangent", "orthonormal_complement"]
+
+ROUNDING = 16  # so many eps a panel may be from orthonormal
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,59 +381,70 @@ class ModeTangent:
         rows : ndarray
             Right singular vectors, of size ``N x r``, not conjugated.
         """
-        r, v, alpha = self.left.shape[1], self.rows, self.rows.dtype.type(step_size)
-        panel, new = np.empty_like(v), np.empty_like(v)
+        q1, r1 = orthonormal_complement(self.left, _like(step_size, self.left) * self.along)
+        found = self._retract_by_gram(step_size, base, r1, threads)
+        if found is None:
+            found = self._retract_by_qr(step_size, base, r1, threads)
+        turn, s, rows = found
+        r = len(s)
+        return _refresh(self.left @ turn[:r] + q1 @ turn[r:]), s, rows
 
-        def over_rows(work: Callable[[slice], Array]) -> Array:
-            total: Array = np.sum(map_rows(work, len(v), threads), axis=0)
-            return total
+    def _retract_by_gram(
+        self, step_size: float, base: Array, r1: Array, threads: int
+    ) -> tuple[Array, Array, Array] | None:
+        """Decompose ``W = [U Q_1] L``, ``L = [Z^T; R_1 V^T]``, by the eigenvectors of ``L L^H``.
 
-        def move(rows: slice) -> Array:
-            panel[rows] = base[rows] + alpha * self.across[rows]
-            return panel[rows].T @ v[rows].conj()
+        Returns the left singular vectors of ``L``, singular values and rows, or ``None`` where the
+        singular values are too uneven to be squared.
+        """
+        sweeps, dtype = panel_kernels(self.rows), self.rows.dtype
+        panels = (self.rows, base, self.across, float(step_size))
+        vz, zz = sweeps.panel_products(*panels, threads)
+        r = len(zz)
+        gram = np.block([[zz.conj(), vz.T @ r1.conj().T], [r1 @ vz.conj(), r1 @ r1.conj().T]])
+        if not SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
+            return None
+        values, vectors = eigh(gram)
+        if not values[-r] >= np.finfo(dtype).eps ** (2 * EVEN) * values[-1]:
+            return None
+        s, turn = np.sqrt(values[: -r - 1 : -1]), vectors[:, : -r - 1 : -1]
+        mix = np.vstack([r1.T @ turn[r:].conj(), turn[:r].conj()]) / s
+        rows, gram = sweeps.panel_combine(*panels, mix, threads)
+        if np.abs(gram - np.eye(r)).max() > ROUNDING * np.finfo(dtype).eps:
+            root = np.linalg.cholesky(gram).conj().T  # rows = q root
+            more, s, vh = svd(s[:, None] * root.T)
+            turn = turn @ more
+            correction = np.linalg.solve(root, vh.T).astype(dtype)
+            _multiply_rows(rows, correction, threads)
+        return turn.astype(dtype), s.astype(dtype.char.lower()), rows
 
-        def leave(rows: slice) -> Array:
-            panel[rows] -= v[rows] @ middle.T
-            return panel[rows].conj().T @ panel[rows]
-
-        def mix(rows: slice) -> Array:
-            new[rows] = v[rows] @ inside + q2[rows] @ outside
-            return new[rows].conj().T @ new[rows]
-
-        def straighten(rows: slice) -> None:
-            new[rows] = new[rows] @ turn
-
-        middle = over_rows(move)
-        gram = over_rows(leave)
-        q1, r1 = orthonormal_complement(self.left, alpha * self.along)
-        r2 = _gram_root(gram, float(np.linalg.norm(middle)))
-        if r2 is None:
-            basis, triangle = orthonormal_complement(v.conj(), panel.conj())
-            q2, r2, root = basis.conj(), triangle.conj(), np.eye(len(triangle), dtype=v.dtype)
-        else:
-            q2, root = panel, r2
-        corner = np.zeros((q1.shape[1], len(r2)), dtype=v.dtype)
-        um, s, vh = svd(np.block([[middle, r2.T], [r1, corner]]))
-        inside, outside = vh[:r, :r].T, np.linalg.solve(root, vh[:r, r:].T)
-        turn = _newton(over_rows(mix))
-        map_rows(straighten, len(v), threads)
-        return _refresh(self.left @ um[:r, :r] + q1 @ um[r:, :r]), s[:r], new
+    def _retract_by_qr(
+        self, step_size: float, base: Array, r1: Array, threads: int
+    ) -> tuple[Array, Array, Array]:
+        """Decompose the ``2r x 2r`` matrix of the paper's appendix, for any singular values."""
+        r, v = self.left.shape[1], self.rows
+        panel = base + _like(step_size, v) * self.across
+        middle = panel.T @ v.conj()
+        basis, triangle = orthonormal_complement(v.conj(), (panel - v @ middle.T).conj())
+        corner = np.zeros((len(r1), len(triangle)), dtype=v.dtype)
+        um, s, vh = svd(np.block([[middle, triangle.conj().T], [r1, corner]]))
+        rows = v @ vh[:r, :r].T + basis.conj() @ vh[:r, r:].T
+        _multiply_rows(rows, _newton(rows.conj().T @ rows), threads)
+        return um[:, :r], s[:r], rows
 
 
-def _gram_root(gram: Array, size: float) -> Array | None:
-    """Find ``r`` with ``panel = q r`` and ``q`` orthonormal to half the digits, or ``None``.
+def _like(number: float, array: Array) -> Any:
+    """Return a number in the data type of an array."""
+    return array.dtype.type(number)
 
-    From the Gram matrix of the panel. Orthogonal to what was projected out of a panel of norm
-    ``size`` to as many digits, too, so that one Newton step makes up for the rest.
-    """
-    half = math.sqrt(float(np.finfo(gram.dtype).eps))
-    try:
-        root = np.linalg.cholesky(gram).conj().T
-        values = np.linalg.svd(root, compute_uv=False)
-    except np.linalg.LinAlgError:
-        return None
-    is_sound = values[-1] > math.sqrt(half) * values[0] and values[-1] > half * size
-    return root if is_sound else None
+
+def _multiply_rows(panel: Array, matrix: Array, threads: int) -> None:
+    """Multiply a panel by a small square matrix, in place."""
+
+    def multiply(rows: slice) -> None:
+        panel[rows] = panel[rows] @ matrix
+
+    map_rows(multiply, len(panel), threads)
 
 
 def _newton(gram: Array) -> Array:

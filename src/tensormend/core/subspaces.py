@@ -7,16 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.core.algebra import SAFE_SQUARE, Array
+from tensormend.core.algebra import SAFE_SQUARE, Array, norm, squared_norm
+from tensormend.core.kernels import panel_kernels
 from tensormend.core.linalg import eigh, svd, tall_qr
-from tensormend.core.threads import map_threads
 
-__all__ = ["FULL_BASIS", "dense_gram", "leading_eigenvectors", "leading_subspace"]
+__all__ = [
+    "EVEN",
+    "FULL_BASIS",
+    "Product",
+    "dense_gram",
+    "improve_subspace",
+    "leading_eigenvectors",
+    "leading_subspace",
+    "matrix_products",
+]
+
+Product = Callable[[Array], Array]
 
 EXACT_FLOPS = 2e7  # below this an exact factorization beats an iteration
 FULL_BASIS = 128  # up to this size a basis of the whole space beats restarts, and is exact
-LARGE, N_BLOCKS = 2**20, 8  # numbers from which on a matrix is multiplied in blocks, and how many
 EVEN = 1 / 8  # power of eps: singular values above this fraction of the largest may be squared
+FEW = 48  # rows or columns up to which a Gram matrix is faster than improving a basis
+MAX_POWERS = 6  # multiplications of a basis that is near the answer
 ROUNDING = 64  # a residual below this many eps of the norm is rounding
 
 
@@ -31,48 +43,113 @@ def leading_subspace(
     single precision: rounding tilts the subspace by at most that much more than without squares.
     """
     n, columns = matrix.shape
-    if init is not None and n * min(n, columns) * columns > EXACT_FLOPS:
+    short = min(n, columns)
+    if init is not None and init.shape[1] == rank < short > FEW:
+        near = improve_subspace(*matrix_products(matrix, threads), squared_norm(matrix), init)
+        if near is not None:
+            return near
+    if init is not None and n * short * columns > EXACT_FLOPS:
         basis, accuracy = leading_eigenvectors(
             dense_gram(matrix, threads), n, rank, init=init, max_sweeps=8
         )
         if accuracy <= 1e4 * np.finfo(matrix.dtype).eps:
             return basis
+    found = _gram_subspace(matrix, rank) if rank <= short else None
+    if found is not None:
+        return found
     if n < columns:
-        with np.errstate(over="ignore", invalid="ignore"):
-            gram = matrix @ matrix.conj().T
-        if SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
-            values, vectors = eigh(gram)
-            if values[-rank] >= np.finfo(values.dtype).eps ** (2 * EVEN) * values[-1]:
-                return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
         triangle = np.asarray(np.linalg.qr(matrix.conj().T, mode="r"))
         return svd(triangle.conj().T)[0][:, :rank]
     return svd(matrix, full_matrices=columns < rank)[0][:, :rank]
 
 
-def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Array], Array]:
-    """Return the map ``Q -> M M^H Q``, the diagonal of ``M M^H`` multiplied by ``shrink``.
+def _gram_subspace(matrix: Array, rank: int) -> Array | None:
+    """Leading left singular subspace from the Gram matrix of the shorter side, or ``None``."""
+    n, columns = matrix.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = matrix @ matrix.conj().T if n < columns else matrix.conj().T @ matrix
+    if not SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
+        return None
+    values, vectors = eigh(gram)
+    if not values[-rank] >= np.finfo(values.dtype).eps ** (2 * EVEN) * values[-1]:
+        return None
+    leading = vectors[:, : -rank - 1 : -1]
+    return np.ascontiguousarray(leading) if n < columns else tall_qr(matrix @ leading)[0]
 
-    Large products are cut into blocks of rows, the same for any number of threads.
+
+def improve_subspace(
+    multiply: Product, multiply_adjoint: Product, total: float, init: Array
+) -> Array | None:
+    """Leading left singular subspace by a few multiplications of a basis near it.
+
+    With the Rayleigh quotient ``H`` of a basis ``Q`` for ``M M^H``, and the energy that the basis
+    leaves out, ``rest = ||M||^2 - tr(H)``, the angle to an invariant subspace is at most
+    ``||M M^H Q - Q H|| / (h_r - rest)``, ``h_r`` being the least eigenvalue of ``H``. This
+    subspace is the leading one, because no direction outside of it can have an eigenvalue above
+    ``rest``.
+
+    Parameters
+    ----------
+    multiply, multiply_adjoint : callable
+        The maps ``P -> M P`` and ``Q -> M^H Q``.
+    total : float
+        ``||M||^2``.
+    init : ndarray
+        Orthonormal basis, which has as many columns as the one to find.
+
+    Returns
+    -------
+    ndarray or None
+        Orthonormal basis; ``None`` where the angle does not become a rounding error soon.
     """
-    blocks = np.array_split(matrix, N_BLOCKS if matrix.size >= LARGE else 1)
-    edges = np.cumsum([len(block) for block in blocks])[:-1]
+    eps = float(np.finfo(init.dtype).eps)
+    if not SAFE_SQUARE < total < 1 / SAFE_SQUARE:
+        return None
+    q, last = init, np.inf
+    for _ in range(MAX_POWERS):
+        inside = multiply_adjoint(q)
+        image = multiply(inside)
+        values, vectors = eigh(inside.conj().T @ inside)
+        rest = max(total - float(values.sum()), 0.0)
+        if not (rest < values[0] / 2 and values[0] >= eps ** (2 * EVEN) * values[-1]):
+            return None
+        angle = norm(image - q @ (q.conj().T @ image)) / (values[0] - rest)
+        q = tall_qr(image @ vectors[:, ::-1])[0]  # a power step ahead of the basis before
+        if angle * max(rest / values[0], eps) <= ROUNDING * eps * values[-1] / values[0]:
+            return q
+        if angle > last / 4:
+            return None
+        last = angle
+    return None
+
+
+def matrix_products(matrix: Array, threads: int) -> tuple[Product, Product]:
+    """Return the maps ``P -> M P`` and ``Q -> M^H Q``, for matrices of few columns."""
+
+    def multiply(p: Array) -> Array:
+        out: Array = panel_kernels(p).panel_multiply(matrix, p[None], threads)
+        return out
+
+    def multiply_adjoint(q: Array) -> Array:
+        out: Array = panel_kernels(q).panel_adjoint(matrix, q, threads)
+        return out
+
+    return multiply, multiply_adjoint
+
+
+def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Array], Array]:
+    """Return the map ``Q -> M M^H Q``, the diagonal of ``M M^H`` multiplied by ``shrink``."""
+    multiply, multiply_adjoint = matrix_products(matrix, threads)
     diagonal: Array | float = 0.0
     if shrink != 1:
         squares = np.einsum("ij,ij->i", matrix, matrix.conj()).real
         diagonal = ((shrink - 1) * squares)[:, None].astype(squares.dtype)
 
     def apply(q: Array) -> Array:
-        pairs = list(zip(blocks, np.split(q, edges), strict=True))
-        inside = sum(map_threads(lambda pair: pair[0].conj().T @ pair[1], pairs, threads))
-        outside = map_threads(lambda block: block @ inside, blocks, threads)
-        out: Array = np.concatenate(outside) + diagonal * q
+        out: Array = multiply(multiply_adjoint(q)) + diagonal * q
         return out
 
-    def apply_whole(q: Array) -> Array:
-        out: Array = matrix @ (matrix.conj().T @ q) + diagonal * q
-        return out
-
-    return apply if len(blocks) > 1 else apply_whole
+    return apply
 
 
 def leading_eigenvectors(

@@ -49,7 +49,9 @@ def map_threads(work: Callable[[S], T], items: Sequence[S], threads: int) -> lis
         return list(pool.map(quiet, items))
 
 
-def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
+def map_rows(
+    work: Callable[[slice], T], n_rows: int, threads: int, block_rows: int | None = None
+) -> list[T]:
     """Call a function for blocks of rows, which do not depend on the number of threads.
 
     Parameters
@@ -60,11 +62,14 @@ def map_rows(work: Callable[[slice], T], n_rows: int, threads: int) -> list[T]:
         Number of rows.
     threads : int
         Number of threads.
+    block_rows : int, optional
+        Rows of a block.
 
     Returns
     -------
     list
         Results in the order of the blocks.
     """
-    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, n_rows, BLOCK_ROWS)]
+    size = BLOCK_ROWS if block_rows is None else block_rows
+    blocks = [slice(k, k + size) for k in range(0, n_rows, size)]
     return map_threads(work, blocks, threads if len(blocks) >= MIN_BLOCKS else 1)

@@ -12,6 +12,7 @@ import os
 import types
 
 from tensormend.core.kernels import reference
+from tensormend.core.kernels.reference import Array
 from tensormend.core.kernels.tree import Tree
 from tensormend.errors import InputError, NativeKernelWarning, warn_user
 
@@ -57,6 +58,7 @@ __all__ = [
     "mode_pass",
     "mode_squared_norm",
     "mode_values",
+    "panel_kernels",
     "parse_entries",
     "read_tree",
     "reference",
@@ -89,6 +91,15 @@ sort_entries = active.sort_entries
 survey = active.survey
 parse_entries = active.parse_entries
 format_entries = active.format_entries
+
+
+MAX_PANEL_RANK = 32  # columns beyond which BLAS is faster than the compiled products
+
+
+def panel_kernels(panel: Array) -> types.ModuleType:
+    """Return the products of tall panels: compiled for few real columns, else with BLAS."""
+    is_compiled = panel.dtype.kind == "f" and panel.shape[1] <= MAX_PANEL_RANK
+    return active if is_compiled else reference
 
 
 def thread_count(threads: int | None) -> int:

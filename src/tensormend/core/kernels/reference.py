@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensormend.core.kernels.tree import Tree
+from tensormend.core.threads import map_rows
 
 Array = NDArray[Any]
 
@@ -28,6 +29,10 @@ __all__ = [
     "mode_pass",
     "mode_squared_norm",
     "mode_values",
+    "panel_adjoint",
+    "panel_combine",
+    "panel_multiply",
+    "panel_products",
     "parse_entries",
     "read_tree",
     "sort_entries",
@@ -38,6 +43,8 @@ __all__ = [
     "tucker_squared_norm",
     "tucker_values",
 ]
+
+BLOCK_SIZE = 2**18  # numbers of a block of rows of a matrix
 
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -412,3 +419,58 @@ def format_entries(
         for row, value in zip(indices.tolist(), values, strict=True)
     )
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def panel_products(
+    rows: Array, base: Array, across: Array, step: float, threads: int = 1
+) -> tuple[Array, Array]:
+    """Products ``rows^H z`` and ``z^H z`` of the panel ``z = base + step * across``."""
+
+    def multiply(part: slice) -> Array:
+        z = base[part] + step * across[part]
+        return np.stack([rows[part].conj().T @ z, z.conj().T @ z])
+
+    r = rows.shape[1]
+    rz, zz = sum(map_rows(multiply, len(rows), threads), np.zeros((2, r, r), rows.dtype))
+    return rz, zz
+
+
+def panel_combine(
+    rows: Array, base: Array, across: Array, step: float, matrix: Array, threads: int = 1
+) -> tuple[Array, Array]:
+    """Return ``[rows z] @ matrix``, ``z = base + step * across``, and its Gram matrix."""
+    out = np.empty_like(rows)
+    inside, outside = np.split(matrix.astype(rows.dtype, copy=False), 2)
+
+    def combine(part: slice) -> Array:
+        z = base[part] + step * across[part]
+        out[part] = rows[part] @ inside + z @ outside
+        gram: Array = out[part].conj().T @ out[part]
+        return gram
+
+    total: Array = sum(map_rows(combine, len(rows), threads), np.zeros_like(inside))
+    return out, total
+
+
+def panel_multiply(left: Array, matrices: Array, threads: int = 1) -> Array:
+    """Return the products ``left @ matrices[p]``, one below the other."""
+    if len(matrices) != 1:
+        out: Array = np.matmul(left, matrices)
+        return out.reshape(-1, matrices.shape[2])
+    parts = map_rows(
+        lambda part: left[part] @ matrices[0], len(left), threads, _rows_of_blocks(left)
+    )
+    return np.concatenate([np.empty((0, matrices.shape[2]), left.dtype), *parts])
+
+
+def _rows_of_blocks(matrix: Array) -> int:
+    return max(1, BLOCK_SIZE // max(1, int(matrix.shape[1])))
+
+
+def panel_adjoint(left: Array, right: Array, threads: int = 1) -> Array:
+    """Return the product ``left^H @ right``."""
+    parts = map_rows(
+        lambda part: left[part].conj().T @ right[part], len(left), threads, _rows_of_blocks(left)
+    )
+    out: Array = sum(parts, np.zeros((left.shape[1], right.shape[1]), left.dtype))
+    return out

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,9 +16,12 @@ from tensormend.core.algebra import (
     check_memory,
     mode_product,
     normalize_mode,
+    squared_norm,
 )
 from tensormend.core.implicit import DenseTensor
+from tensormend.core.kernels import panel_kernels
 from tensormend.core.manifold import ModeTangent
+from tensormend.core.subspaces import Product, improve_subspace, matrix_products
 from tensormend.core.threads import map_rows
 from tensormend.core.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.core.tucker import Tucker
@@ -28,6 +33,11 @@ from tensormend.recovery.problem import Problem
 from tensormend.recovery.steps import NormalizedStep, StepRule, as_step, rounding_level
 
 __all__ = ["SMQRGD", "SMQRGDState", "choose_tangent_mode"]
+
+
+@functools.lru_cache
+def _choose(shape: tuple[int, ...], rank: tuple[int, ...], n_measurements: int) -> int:
+    return choose_tangent_mode(shape, rank, n_measurements)
 
 
 def choose_tangent_mode(shape: Sequence[int], rank: Sequence[int], n_measurements: int) -> int:
@@ -158,7 +168,7 @@ class SMQRGD:
                 )
             return order
         if mode == "auto":
-            mode = choose_tangent_mode(sizes.shape, sizes.rank, sizes.n_measurements)
+            mode = _choose(sizes.shape, sizes.rank, sizes.n_measurements)
         return (mode, *(k for k in as_order(None, sizes.rank) if k != mode))
 
     def cost(self, sizes: Sizes) -> IterationCost:
@@ -193,7 +203,7 @@ class SMQRGD:
             left, s, rows = mode_svd(z, mode, r)
         else:
             x = thosvd(x0, problem.rank)
-            left, s, rows = panel_svd(x.factors[mode], _panel(x, mode))
+            left, s, rows = panel_svd(x.factors[mode], _panel(x, mode, problem.threads))
         return self._finish(problem, left, s, rows, np.nan, None)
 
     def step(self, problem: Problem, state: SMQRGDState) -> SMQRGDState:
@@ -216,21 +226,22 @@ class SMQRGD:
         previous: Tucker | None,
     ) -> SMQRGDState:
         """Truncate the other modes of ``X-hat = left diag(s) rows^T`` and evaluate."""
-        mode, *others = self.modes(problem)
-        threads = problem.threads
-        sizes = [n for k, n in enumerate(problem.shape) if k != mode]
-        panel = np.empty_like(rows)
-        map_rows(lambda part: np.multiply(rows[part], s, out=panel[part]), len(rows), threads)
-        body = np.moveaxis(panel.reshape(*sizes, len(s)), -1, mode)
-        init = None if previous is None else previous.factors
-        core, factors = truncate_modes(DenseTensor(body, threads), problem.rank, others, init)
-        factors[mode] = left
-        x = Tucker(core.todense(), tuple(factors[k] for k in range(len(problem.shape))))
+        mode, *order = self.modes(problem)
+        others = [k for k in range(len(problem.shape)) if k != mode]
+        body = _ScaledRows(rows, s, tuple(problem.shape[k] for k in others), problem.threads)
+        init = None if previous is None else [previous.factors[k] for k in others]
+        core, found = truncate_modes(
+            body, [problem.rank[k] for k in others], [others.index(k) for k in order], init
+        )
+        factors = {mode: left, **{others[i]: u for i, u in found.items()}}
+        x = Tucker(
+            np.moveaxis(core.todense(), -1, mode), tuple(factors[k] for k in sorted(factors))
+        )
         return self._evaluate(problem, x, np.ascontiguousarray(rows), step_size)
 
     def _evaluate(self, problem: Problem, x: Tucker, rows: Array, step_size: float) -> SMQRGDState:
         mode = self.modes(problem)[0]
-        left, base = x.factors[mode], _panel(x, mode)
+        left, base = x.factors[mode], _panel(x, mode, problem.threads)
         products = mode_products(problem.operator, mode, left, base, rows, problem.y)
         tangent = ModeTangent.from_products(mode, left, rows, products.across, products.along)
         return SMQRGDState(x, products.loss, step_size, base, tangent, products.gradient_norm)
@@ -245,10 +256,73 @@ class SMQRGD:
         return self._evaluate(problem, x, arrays["rows"], step_size)
 
 
-def _panel(x: Tucker, mode: int) -> Array:
+@dataclass(frozen=True, eq=False)
+class _ScaledRows:
+    """The tensor of unfolding ``diag(values) rows^T``, its mode last; an `ImplicitTensor`.
+
+    While a basis is improved, the singular values multiply what is small instead of the rows,
+    which are orthonormal.
+    """
+
+    rows: Array
+    values: Array
+    sizes: tuple[int, ...]
+    threads: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.sizes, len(self.values))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.rows.dtype
+
+    def todense(self, memory_limit: float | None = None) -> Array:
+        del memory_limit
+        out = np.empty_like(self.rows)
+        map_rows(
+            lambda part: np.multiply(self.rows[part], self.values, out=out[part]),
+            len(out),
+            self.threads,
+        )
+        return out.reshape(self.shape)
+
+    def compress(self, mode: int, q: Array) -> DenseTensor:
+        if mode > 0:
+            small = mode_product(self.rows.reshape(self.shape), q.conj().T, mode)
+        else:
+            _, adjoint = self._products()
+            small = adjoint(q).conj().T.reshape(q.shape[1], *self.shape[1:])
+        return DenseTensor(small * self.values, self.threads)
+
+    def _products(self) -> tuple[Product, Product]:
+        """Products with the unfolding of the rows along the first mode."""
+        return matrix_products(self.rows.reshape(self.sizes[0], -1), self.threads)
+
+    def leading_basis(
+        self, mode: int, rank: int, *, init: Array | None = None, tol: float | None = None
+    ) -> Array:
+        del tol
+        if mode == 0 and init is not None and init.shape[1] == rank < self.sizes[0]:
+            multiply, adjoint = self._products()
+            weights = np.tile(self.values, math.prod(self.sizes[1:]))[:, None]
+            basis = improve_subspace(
+                lambda p: multiply(p * weights),
+                lambda q: adjoint(q) * weights,
+                squared_norm(self.values),
+                init,
+            )
+            if basis is not None:
+                return basis
+        return DenseTensor(self.todense(), self.threads).leading_basis(mode, rank, init=init)
+
+
+def _panel(x: Tucker, mode: int, threads: int) -> Array:
     """Return ``B`` in ``M(X) = U B^T`` along a mode, columns in C order over the other modes."""
     body = np.moveaxis(x.core, mode, -1)
-    others = [u for k, u in enumerate(x.factors) if k != mode]
+    *others, last = (u for k, u in enumerate(x.factors) if k != mode)
     for k, u in enumerate(others):
         body = mode_product(body, u, k)
-    return np.ascontiguousarray(body).reshape(-1, x.rank[mode])
+    matrices = np.ascontiguousarray(body).reshape(-1, last.shape[1], x.rank[mode])
+    out: Array = panel_kernels(matrices[0]).panel_multiply(last, matrices, threads)
+    return out
