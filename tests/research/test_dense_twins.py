@@ -10,7 +10,7 @@ import pytest
 import tensormend as tm
 from tensormend.core.algebra import Array
 from tensormend.recovery.steps import ConstantStep, NormalizedStep, StepRule
-from tensormend.research.experiments import dense
+from tensormend.research.experiments import dense, fast_dense
 
 pytestmark = pytest.mark.numerical
 
@@ -145,3 +145,42 @@ def test_shared_contractions_change_nothing() -> None:
     one = dense.rgd_threshold(state.x + g, state)
     two = dense.rgd_threshold(state.x + g, state, dense.contract_shared)
     np.testing.assert_allclose(one.x, two.x, atol=1e-12)
+
+
+# The fast versions are exact in other ways, so that only rounding sets them apart from the twins.
+FAST_TOL = 1e-11
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("method", METHOD_NAMES)
+@pytest.mark.parametrize("case", CASES)
+def test_fast_dense_methods_equal_their_twins(case: str, method: str, step: str) -> None:
+    data, mask, rank = make_data(case)
+    _, twin, options = make_methods(data.ndim)[method]
+    variants: list[dict[str, Any]] = [{}]
+    if method == "RGD":
+        variants.append({"shared": False})
+    for extra in variants:
+        fast = getattr(fast_dense, twin.__name__)
+        hidden = np.where(mask, data, np.nan)
+        ours = fast(hidden, mask, rank, step=step, **options, **extra)
+        theirs = twin(data, mask, rank, step=step, **options)
+        for found, expected in islice(zip(ours, theirs, strict=True), N_STEPS + 1):
+            size = np.linalg.norm(expected.x)
+            assert np.linalg.norm(found.x - expected.x) <= FAST_TOL * size
+            np.testing.assert_allclose(found.step_size, expected.step_size, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["tiht", "sempiht", "rgd", "smqrgd"])
+def test_fast_dense_methods_on_uneven_singular_values(method: str) -> None:
+    """Where Gram matrices would lose digits, the exact decompositions are taken."""
+    rng = np.random.default_rng(0)
+    factors = [np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (14, 15, 16)]
+    core = np.zeros((3, 3, 3))
+    core[range(3), range(3), range(3)] = 1.0, 1e-3, 1e-5
+    data = tm.Tucker(core, tuple(factors)).todense()
+    mask = rng.random(data.shape) < 0.98
+    ours = getattr(fast_dense, method)(data, mask, 3, step="constant")
+    theirs = getattr(dense, method)(data, mask, 3, step="constant")
+    for found, expected in islice(zip(ours, theirs, strict=True), N_STEPS + 1):
+        assert np.linalg.norm(found.x - expected.x) <= 1e-10 * np.linalg.norm(expected.x)

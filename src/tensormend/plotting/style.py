@@ -48,6 +48,7 @@ METHODS: Final = {
     "sempiht": {"label": "SeMPIHT", **LINES[2]},
     "rcg": {"label": "RCG", **LINES[3]},
     "auto": {"label": "auto", **LINES[4]},
+    "rgd-unshared": {"label": "RGD, nothing shared", **LINES[5]},
 }
 STEP_LINES: Final = {"constant": (0, (4, 2)), "normalized": "solid"}
 

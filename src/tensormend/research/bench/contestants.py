@@ -16,7 +16,7 @@ from tensormend.recovery.entry import recover
 from tensormend.recovery.registry import METHODS
 from tensormend.research.bench.peers import PEERS
 from tensormend.research.bench.timed_run import Contestant, TimedRun
-from tensormend.research.experiments import dense
+from tensormend.research.experiments import fast_dense
 
 __all__ = ["find_contestant"]
 
@@ -85,7 +85,7 @@ def run_dense(timed: TimedRun, *, method: str, step: str) -> None:
     given = timed.given
     data, mask = given.filled, given.mask
     timed.start()
-    iterates = getattr(dense, method)(data, mask, given.rank, step=step)
+    iterates = getattr(fast_dense, method)(data, mask, given.rank, step=step)
     for timed.n_iter in range(MAX_ITER):
         x = next(iterates).x
         if timed.check(np.asarray, x):

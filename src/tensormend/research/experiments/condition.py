@@ -15,6 +15,7 @@ from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
     draw_completion,
+    format_seconds,
     median_seconds,
     run_completion,
 )
@@ -84,7 +85,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         error = results["trace"]["error"][-1]
         seconds = median_seconds(own)
         times.setdefault(f"{implementation}, {step} step", []).append(seconds)
-        rows.append((*key, results["n_iter"], f"{error:.1e}", f"{seconds:.3g} s"))
+        rows.append((*key, results["n_iter"], f"{error:.1e}", format_seconds(own)))
     ranges = "; ".join(
         f"{step} step {min(values)} to {max(values)} iterations" for step, values in counts.items()
     )
@@ -104,7 +105,9 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     )
     settings = records[0]["settings"]
     return {
-        "table": make_table(["step", "implementation", "κ₂", "iterations", "error", "time"], rows),
+        "table": make_table(
+            ["step", "implementation", "κ₂", "iterations", "error", "seconds"], rows
+        ),
         "formula": check_formula(records),
         "verdict": f"Over all condition numbers: {ranges}. {ending} {seconds_in_words}",
         "size": f"n = {settings['n']}, r = {settings['rank']}, ρ = {settings['ratio']}",

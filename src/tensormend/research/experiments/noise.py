@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     draw_again,
+    format_spread,
     median_trace,
     run_completion,
 )
@@ -20,7 +23,7 @@ from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
 from tensormend.research.summary import group
 
-__all__ = ["EXPERIMENT", "time_to_floor"]
+__all__ = ["EXPERIMENT", "times_to_floor"]
 
 METHODS = ("sm-qrgd", "sempiht")
 
@@ -45,16 +48,18 @@ def run(settings: Settings) -> dict[str, Any]:
     return run_completion(*problem, settings)
 
 
-def time_to_floor(records: Sequence[Record]) -> tuple[float, float]:
-    """Last error of some repeats, and the seconds until the error was within 5 % of it."""
-    _, seconds, errors = median_trace(records)
-    return float(errors[-1]), float(seconds[(errors <= 1.05 * errors[-1]).argmax()])
+def times_to_floor(records: Sequence[Record]) -> tuple[float, list[float]]:
+    """Last error of some repeats, and the seconds of each until it was within 5 % of it."""
+    _, _, errors = median_trace(records)
+    arrival = int((errors <= 1.05 * errors[-1]).argmax())
+    times = [float(record["results"]["trace"]["seconds"][arrival]) for record in records]
+    return float(errors[-1]), times
 
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Compare the errors reached and the times to them."""
     head = ["implementation", "SNR", "error SM-QRGD", "error SeMPIHT"]
-    head += ["time SM-QRGD", "time SeMPIHT"]
+    head += ["seconds SM-QRGD", "seconds SeMPIHT"]
     rows = []
     ratios: dict[str, list[float]] = {name: [] for name in IMPLEMENTATIONS}
     gaps, floors = [], []
@@ -62,11 +67,12 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         by_method = group(own, "method")
         if len(by_method) < len(METHODS):
             continue
-        ours, theirs = (time_to_floor(by_method[(method,)]) for method in METHODS)
+        ours, theirs = (times_to_floor(by_method[(method,)]) for method in METHODS)
         gaps.append(abs(ours[0] / theirs[0] - 1))
-        ratios[implementation].append(theirs[1] / ours[1])
+        ratios[implementation].append(float(np.median(theirs[1]) / np.median(ours[1])))
         floors.append(ours[0] * 10 ** (snr / 20))
-        cells = [f"{ours[0]:.3g}", f"{theirs[0]:.3g}", f"{ours[1]:.3g} s", f"{theirs[1]:.3g} s"]
+        cells = [f"{error:.3g}" for error, _ in (ours, theirs)]
+        cells += [format_spread(times) for _, times in (ours, theirs)]
         rows.append((implementation, f"{snr} dB", *cells))
     same = "the same error" if max(gaps) < 0.01 else "not quite the same error"
     speeds = "; ".join(

@@ -13,6 +13,7 @@ from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
     draw_again,
+    format_seconds,
     median_seconds,
     run_completion,
 )
@@ -60,14 +61,14 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
         count = (
             str(results["n_iter"]) if results["reached"] else f"{results['n_iter']}, not reached"
         )
-        rows.append((step, implementation, f"{modes[0]} ({rank})", count, f"{seconds:.3g} s"))
+        rows.append((step, implementation, f"{modes[0]} ({rank})", count, format_seconds(own)))
     sentences = [_compare(f"{step} step, iterations", values) for step, values in counts.items()]
     sentences += [
         _compare(f"{step} step, time, {implementation}", values)
         for (step, implementation), values in times.items()
     ]
     settings = records[0]["settings"]
-    head = ["step", "implementation", "tangent mode (rank)", "iterations", "time"]
+    head = ["step", "implementation", "tangent mode (rank)", "iterations", "seconds"]
     return {
         "table": make_table(head, rows),
         "verdict": "\n".join(f"* {sentence}" for sentence in sentences),

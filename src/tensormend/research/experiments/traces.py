@@ -1,6 +1,6 @@
 """One completion run, with tensormend's kernels or with dense arrays, and its trace.
 
-``"dense"`` stands for the plain NumPy methods of `tensormend.research.experiments.dense`, which
+``"dense"`` stands for the NumPy methods of `tensormend.research.experiments.fast_dense`, which
 compare the algorithms rather than the kernels, ``"kernels"`` for `tensormend.recover`. The
 computation of errors is not timed.
 """
@@ -20,7 +20,7 @@ from tensormend.operators import Sampling
 from tensormend.recovery.entry import recover
 from tensormend.recovery.registry import make_solver
 from tensormend.recovery.steps import as_step
-from tensormend.research.experiments import dense
+from tensormend.research.experiments import fast_dense
 from tensormend.research.records import Record
 from tensormend.research.runner import Settings
 from tensormend.simulate import add_noise, gaussian_tucker, noise_level, sample_indices
@@ -30,6 +30,9 @@ __all__ = [
     "STEPS",
     "draw_again",
     "draw_completion",
+    "format_seconds",
+    "format_spread",
+    "median_init_seconds",
     "median_seconds",
     "median_trace",
     "run_completion",
@@ -39,9 +42,10 @@ IMPLEMENTATIONS: Final = ("dense", "kernels")
 STEPS: Final = ("constant", "normalized")
 ORDERED: Final = ("sm-qrgd", "sempiht")  # the methods that take the modes in an order
 DENSE: dict[str, Callable[..., Any]] = {
-    "sm-qrgd": dense.smqrgd,
-    "sempiht": dense.sempiht,
-    "rgd": dense.rgd,
+    "sm-qrgd": fast_dense.smqrgd,
+    "sempiht": fast_dense.sempiht,
+    "rgd": fast_dense.rgd,
+    "rgd-unshared": functools.partial(fast_dense.rgd, shared=False),
 }
 
 
@@ -152,6 +156,22 @@ def _run_dense(
 def median_seconds(records: Sequence[Record]) -> float:
     """Median of the times of some runs."""
     return float(np.median([record["results"]["seconds"] for record in records]))
+
+
+def format_seconds(records: Sequence[Record]) -> str:
+    """Median of the times, with the least and the largest where there are several."""
+    return format_spread([record["results"]["seconds"] for record in records])
+
+
+def format_spread(seconds: Sequence[float]) -> str:
+    """Median of some times, with the least and the largest where there are several."""
+    median = f"{np.median(seconds):.3g}"
+    return median if len(seconds) == 1 else f"{median} [{min(seconds):.3g}, {max(seconds):.3g}]"
+
+
+def median_init_seconds(records: Sequence[Record]) -> float:
+    """Median of the times of the initial estimate, which those of the runs include."""
+    return float(np.median([record["results"]["trace"]["seconds"][0] for record in records]))
 
 
 def median_trace(records: Sequence[Record]) -> tuple[Array, Array, Array]:
