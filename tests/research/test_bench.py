@@ -262,8 +262,10 @@ def test_sections_run_what_they_are_asked_for(
 
 def test_passes_are_timed_beside_a_read() -> None:
     given = draw_problem(TINY)
-    times, n_bytes = passes.time_passes(given, 2, 3, ["rcg", "sm-qrgd"])
-    parts = ["values at the entries", "gradient pass", "rcg iteration", "sm-qrgd iteration"]
+    times, n_bytes = passes.time_passes(given, 2, 3, ["rcg", "sm-qrgd", "sm-qrgd, constant"])
+    parts = ["values at the entries", "gradient pass", "rcg iteration"]
+    for name in ("sm-qrgd", "sm-qrgd, constant"):
+        parts += [f"{name} iteration", f"{name} passes"]
     assert list(times) == ["read", *parts]
     assert all(len(seconds) == 3 and min(seconds) > 0 for seconds in times.values())
     assert n_bytes >= given.values.nbytes + 2 * len(given.values)
@@ -368,6 +370,8 @@ def synthetic_records() -> list[dict[str, Any]]:
         records.append({**facts, "n_recovered": count, "n_needed": 4, "n_trials": 5})
     for threads in (1, 2):
         times = {"read": [1.0 / threads], "gradient pass": [3.5 / threads]}
+        times |= {"sm-qrgd, constant iteration": [5.2], "sm-qrgd, constant passes": [4.0]}
+        times |= {"rgd, constant iteration": [3.25]}
         case = Case("n300", 300, 5, 0.3).as_record()
         facts = {"kind": "passes", "section": "passes", "case": case, "threads": threads}
         records.append({**facts, "times": times, "read_bytes": 10**8})
@@ -383,7 +387,7 @@ def test_bars_are_computed_from_the_records() -> None:
     assert outcome[against + "pymanopt (PyTorch)"] == ("40 times", True)
     assert outcome[against + "the same, rows gathered (PyTorch)"] == ("20 times", False)
     formed = "the same, every entry of the small tensor formed (PyTorch)"
-    assert outcome[against + formed] == ("12 times", False)
+    assert outcome[against + formed] == ("12 times", True)
     few = "smallest fraction of entries that `auto` needs at n = 100, rank "
     assert outcome[few + "2"] == ("0.015", True)
     assert outcome[few + "5"] == ("not measured", None)
@@ -391,6 +395,10 @@ def test_bars_are_computed_from_the_records() -> None:
     assert outcome[best] == ("1.4 times its time", True)
     what = "a gradient pass, n = 300, 30% observed (8.1 million entries), beside a plain read"
     assert outcome[what] == ("3.5 reads", False)
+    what = "an iteration of SM-QRGD, constant step, n = 300, 30% observed, beside its own pass"
+    assert outcome[what] == ("1.3 passes", True)
+    what = "the same beside an iteration of RGD with the constant step"
+    assert outcome[what] == ("1.6 iterations", False)
 
 
 def test_bars_are_not_met_by_nothing() -> None:

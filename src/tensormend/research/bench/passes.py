@@ -13,10 +13,13 @@ from threadpoolctl import threadpool_limits
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
+from tensormend.operators.single_mode import mode_products, mode_squared_norm
 from tensormend.recovery.contract import Ordered
 from tensormend.recovery.init import corrected_init
 from tensormend.recovery.problem import Problem
 from tensormend.recovery.registry import make_solver
+from tensormend.recovery.solvers import SMQRGD
+from tensormend.recovery.steps import ConstantStep, as_step
 from tensormend.research.bench.cases import Given
 
 __all__ = ["read_seconds", "time_passes"]
@@ -27,8 +30,9 @@ def time_passes(
 ) -> tuple[dict[str, list[float]], int]:
     """Return the seconds of the read, the gradient pass and whole iterations, taken in turns.
 
-    The read takes the values and the leaf-mode indices as the kernels find them; how many bytes
-    these have is returned as well.
+    A solver is the name of a method, or a name and a step such as ``"rgd, constant"``. For SM-QRGD
+    the passes of an iteration are also timed by themselves. The read takes the values and the
+    leaf-mode indices as the kernels find them; how many bytes these have is returned as well.
     """
     operator = Sampling(given.shape, given.indices, threads=threads)
     y = np.asarray(given.values)
@@ -42,7 +46,11 @@ def time_passes(
             "gradient pass": lambda: _time(lambda: operator.gradient(init, y)),
         }
         for name in solvers:
-            tasks[f"{name} iteration"] = _iteration(make_solver(name), problem, init, threads)
+            method, _, step = name.partition(", ")
+            solver = make_solver(method, **({"step_rule": as_step(step)} if step else {}))
+            tasks[f"{name} iteration"] = _iteration(solver, problem, init, threads)
+            if isinstance(solver, SMQRGD):
+                tasks[f"{name} passes"] = _single_mode_passes(solver, problem, init, threads)
         times: dict[str, list[float]] = {name: [] for name in tasks}
         for _ in range(repeats):
             for name, task in tasks.items():
@@ -80,11 +88,31 @@ def _time(run: Callable[[], object]) -> float:
 
 
 def _iteration(solver: Any, problem: Problem, init: Tucker, threads: int) -> Callable[[], float]:
+    problem, state = _after_a_step(solver, problem, init, threads)
+    return lambda: _time(lambda: solver.step(problem, state))
+
+
+def _single_mode_passes(
+    solver: SMQRGD, problem: Problem, init: Tucker, threads: int
+) -> Callable[[], float]:
+    """Time what an iteration does at the entries, and nothing else."""
+    problem, state = _after_a_step(solver, problem, init, threads)
+    mode, tangent = solver.modes(problem)[0], state.tangent
+
+    def run() -> None:
+        mode_products(problem.operator, mode, tangent.left, state.base, tangent.rows, problem.y)
+        if not isinstance(solver.step_rule, ConstantStep):
+            mode_squared_norm(problem.operator, tangent)
+
+    return lambda: _time(run)
+
+
+def _after_a_step(solver: Any, problem: Problem, init: Tucker, threads: int) -> tuple[Problem, Any]:
+    """Arrange the entries as the solver wants them, and take a step."""
     if isinstance(solver, Ordered):
         leaf, *others = solver.modes(problem)
         problem = problem.arranged((*sorted(others), leaf), threads)
-    state = solver.step(problem, solver.init(problem, init))
-    return lambda: _time(lambda: solver.step(problem, state))
+    return problem, solver.step(problem, solver.init(problem, init))
 
 
 def _as_sampling(operator: Any) -> Sampling:

@@ -38,7 +38,7 @@ LONG = 45.0  # seconds of runs after which a contestant is not asked to repeat
 PATIENCE = 4  # budgets that a worker may take, what it does off the clock included
 REST = 0.5  # seconds for the threads of other packages to stop spinning
 ROUNDS = 4  # in which thread counts take turns
-PASSES = ("rgd", "rcg", "sm-qrgd")
+PASSES = ("rgd", "rgd, constant", "rcg", "sm-qrgd", "sm-qrgd, constant")
 
 
 @dataclass
