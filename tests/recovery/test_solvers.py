@@ -590,6 +590,33 @@ def test_auto_gives_restarts_up_where_they_do_not_help() -> None:
     assert result.loss == pytest.approx(result.history.loss.min(), rel=TIED, abs=0)
 
 
+def test_auto_ends_a_search_that_makes_no_progress() -> None:
+    shape = (40, 45, 50)
+    truth = tm.simulate.random_tucker(shape, 3, rng=0)
+    operator = tm.Sampling(shape, tm.simulate.sample_indices(shape, 0.2, rng=1))
+    exact = operator.forward(truth)
+    noise = np.random.default_rng(2).standard_normal(exact.shape)
+    y = exact + 0.4 * np.linalg.norm(exact) / np.linalg.norm(noise) * noise
+    result = tm.recover(operator, y, 3)
+    assert "restarted" in result.notes[1]
+    assert 3 <= result.history.exploring.sum() < 15  # of 30 at most
+    alone = tm.recover(operator, y, 3, method="rgn", init="corrected")
+    assert result.loss <= (1 + 1e-6) * alone.loss
+
+
+def test_a_restart_of_auto_counts_as_the_best_iterate_where_it_is() -> None:
+    _, operator, y = scarce(seed=5)
+    problem = tm.Problem(operator, y, (2, 2, 2))
+    solver = Auto(RGN(), RCG())
+    state = solver.init(problem, None)
+    while state.n_restarts == 0:
+        before, state = state, solver.step(problem, state)
+    assert before.is_exploring
+    assert state.inner.loss < before.best_loss  # or the test shows nothing
+    assert state.best is state.inner.x
+    assert state.best_loss == state.inner.loss
+
+
 def test_auto_begins_with_conjugate_gradients_where_samples_abound() -> None:
     truth = tm.simulate.random_tucker((60, 60, 60), 1, rng=0)
     operator = tm.Sampling.from_observed(np.ones(truth.shape, dtype=bool))

@@ -105,11 +105,14 @@ class Auto:
        iterations in a row, or 30 iterations with a relative residual above 0.1.
     3. If a stuck run has a relative residual above 0.1 and ``q`` is between 1 and 100, it is
        restarted: ``gradients`` makes at most 30 iterations with ranks larger by two in every mode,
-       where poor local minima are rarer, and the result, truncated to the rank, is the new initial
-       estimate. If that reduces the loss by a tenth but is stuck too, this is repeated with ranks
+       where poor local minima are rarer, fewer if three in a row are slow, and the result,
+       truncated to the rank, is the new initial estimate. If that reduces the loss by a tenth but is stuck too, this is repeated with ranks
        larger by three. These iterations are counted, recorded and limited like all others, with the
        best iterate so far as ``x`` and ``exploring`` set in their records.
     4. Any other stuck run continues from its best iterate with the other method, once.
+
+    Data with more than 10% noise are restarted too, because nothing tells their residual from that
+    of a poor local minimum.
 
     The notes of the result say what was done.
 
@@ -226,23 +229,33 @@ class Auto:
         """Begin a search from the corrected initial estimate of larger ranks."""
         wide = _widened(problem, state.n_restarts)
         inner = self.gradients.init(wide, corrected_init(wide))
-        return replace(state, inner=inner, stage=WIDE, n_wide=0)
+        return replace(state, inner=inner, stage=WIDE, n_slow=0, n_wide=0)
 
     def _explore(self, problem: Problem, state: AutoState) -> AutoState:
         """Take one step with larger ranks; after the last one, restart from its truncation."""
         wide = _widened(problem, state.n_restarts)
         inner = self.gradients.step(wide, state.inner)
-        new = replace(state, inner=inner, n_wide=state.n_wide + 1)
-        if new.n_wide < WIDE_ITERATIONS and _residual(wide, inner.loss) > WIDE_RESIDUAL:
+        is_slow = not float(inner.loss) < SLOW * float(state.inner.loss)
+        new = replace(
+            state,
+            inner=inner,
+            n_slow=state.n_slow + 1 if is_slow else 0,
+            n_wide=state.n_wide + 1,
+        )
+        has_ended = new.n_wide >= WIDE_ITERATIONS or new.n_slow >= MAX_SLOW
+        if not has_ended and _residual(wide, inner.loss) > WIDE_RESIDUAL:
             return new
         note = (
             f"stuck at relative residual {_residual(problem, state.best_loss):.2g} after "
             f"{state.n_steps} iterations: restarted with {self.newton.name} from a fit with "
             f"ranks larger by {EXTRA_RANKS[state.n_restarts]} in every mode"
         )
+        inner = self.newton.init(problem, thosvd(inner.x, problem.rank))
+        if float(inner.loss) < state.best_loss:
+            new = replace(new, best=inner.x, best_loss=float(inner.loss))
         return replace(
             new,
-            inner=self.newton.init(problem, thosvd(inner.x, problem.rank)),
+            inner=inner,
             stage=NEWTON,
             n_slow=0,
             n_steps=0,
