@@ -70,7 +70,8 @@ ORDER = {
     "integrations": ("sklearn xarray",),
     "research": (
         "records progress workers",
-        "summary runner",
+        "summary",
+        "runner",
         "pages",
         "experiments",
         "figures bench realdata",

@@ -23,7 +23,7 @@ from tensormend.recovery.registry import METHODS
 from tensormend.recovery.result import Status
 from tensormend.research import records as files
 from tensormend.research import runner
-from tensormend.research.experiments import condition, page, phase, theorems, traces
+from tensormend.research.experiments import comparison, condition, page, phase, theorems, traces
 from tensormend.research.experiments.catalogue import EXPERIMENTS, PRESETS
 from tensormend.research.figures.reproduction import FIGURES, save_reproduction
 from tensormend.research.progress import Progress
@@ -264,9 +264,34 @@ def test_the_page_is_filled_in(smoke: Path, tmp_path: Path) -> None:
     assert "No error exceeds its bound" in text
     assert "Outside the condition it still converges" in text
     assert "RGD, step size, d = 3: 6.00, paper 4" in text
+    assert "| the flops of Table 1 | **holds in part** | NIHT, step size; " in text
+    assert "Not everywhere: RGD, step size |" in text
     figures = re.findall(r"\]\((.*?\.png)\)", text)
     assert [Path(figure).stem for figure in figures] == list(EXPERIMENTS)
     assert all((tmp_path / figure).parent.resolve() == smoke.resolve() for figure in figures)
+
+
+def test_claims_about_speed_are_counted_point_by_point() -> None:
+    """SM-QRGD is the fastest but at rank 3, against RGD that shares contractions."""
+    seconds = {"sm-qrgd": (2.0, 3.0), "rgd": (3.0, 2.0), "sempiht": (4.0, 9.0)}
+    seconds["rgd-unshared"] = (5.0, 6.0)
+    records: list[dict[str, Any]] = []
+    for method, times in seconds.items():
+        for rank, time in zip((2, 3), times, strict=True):
+            settings = {"panel": "b", "n": 9, "rank": rank, "ratio": 0.3, "method": method}
+            settings |= {"implementation": "dense", "step": "constant"}
+            records.append({"settings": settings, "results": {"seconds": time, "reached": True}})
+    fastest, steady = comparison.claims(records)
+    assert fastest.places == {
+        "dense, constant step": (1, 2),
+        "dense, constant step, RGD sharing nothing": (2, 2),
+    }
+    assert fastest.verdict == "holds in part"
+    assert steady.places == {"dense, constant step": (1, 1)}
+    assert steady.verdict == "holds"
+    records[0]["results"]["reached"] = False  # who does not arrive is not the fastest
+    assert comparison.claims(records)[0].verdict == "holds in part"
+    assert comparison.claims(records)[0].places["dense, constant step"] == (0, 2)
 
 
 @pytest.mark.checkout

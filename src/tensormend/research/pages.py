@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from tensormend.core.storage import atomic_write
-from tensormend.research.summary import Bar
+from tensormend.research.summary import Bar, Claim
 
 __all__ = [
     "Section",
@@ -17,6 +17,7 @@ __all__ = [
     "make_table",
     "shorten_path",
     "show_bars",
+    "show_claims",
     "show_picture",
     "write_page",
 ]
@@ -75,6 +76,12 @@ def show_bars(bars: Iterable[Bar]) -> str:
     words = {True: "yes", False: "**no**", None: "not measured"}
     rows = [(bar.what, bar.promise, bar.measured, words[bar.met]) for bar in bars]
     return make_table(["what", "bar", "measured", "met"], rows)
+
+
+def show_claims(claims: Iterable[Claim]) -> str:
+    """Return a table of claims: whether they hold, and where."""
+    rows = [(claim.what, f"**{claim.verdict}**", claim.where) for claim in claims]
+    return make_table(["the paper says", "here it", "where"], rows)
 
 
 def show_picture(text: str, path: str | None) -> str:

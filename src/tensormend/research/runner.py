@@ -33,6 +33,7 @@ from tensormend.research.records import (
     store_records,
     to_plain,
 )
+from tensormend.research.summary import Claim
 
 __all__ = [
     "Experiment",
@@ -72,6 +73,8 @@ class Experiment:
         to compare, the repeats of a timing) see the same random problem.
     packages : tuple of str, default=()
         Packages whose versions are recorded with the machine.
+    claims : callable
+        Turns records into the claims of the paper that they bear on; by default there are none.
     seed_name : str, optional
         What enters the seeds instead of the name, for an experiment that has been renamed since its
         records were made.
@@ -85,6 +88,7 @@ class Experiment:
     timed: bool
     paired: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda _: ()
     seed_name: str | None = None
 
     def cells(self, preset: str) -> list[Settings]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tensormend.research.records import Record
 
-__all__ = ["Bar", "divide", "group", "least"]
+__all__ = ["Bar", "Claim", "divide", "group", "least"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,53 @@ def least(values: Iterable[float | None]) -> float | None:
 def divide(a: float | None, b: float | None) -> float | None:
     """Return the ratio of two values, or ``None`` where one was not measured."""
     return None if a is None or b is None else a / b
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, and where the records agree with it.
+
+    Attributes
+    ----------
+    what : str
+        The claim.
+    places : mapping of str to tuple of int
+        Where it was tried: at how many points it holds, and of how many.
+    """
+
+    what: str
+    places: Mapping[str, tuple[int, int]]
+
+    @property
+    def verdict(self) -> str:
+        """Whether it holds at all points, at some, or at none.
+
+        Examples
+        --------
+        >>> Claim("faster", {"n = 100": (3, 3), "n = 200": (1, 3)}).verdict
+        'holds in part'
+        """
+        held, tried = map(sum, zip(*self.places.values(), strict=True))
+        return "holds" if held == tried else "holds in part" if held else "does not hold"
+
+    @property
+    def where(self) -> str:
+        """Where it was tried, and how often it holds where that is not every time.
+
+        Examples
+        --------
+        >>> Claim("faster", {"n = 100": (3, 3), "n = 200": (1, 3), "n = 300": (0, 1)}).where
+        'n = 100. Not everywhere: n = 200 (1 of 3); n = 300'
+        """
+        full = [place for place, (held, tried) in self.places.items() if held == tried]
+        rest = [
+            f"{place} ({held} of {tried})" if tried > 1 else place
+            for place, (held, tried) in self.places.items()
+            if held < tried
+        ]
+        parts = ["; ".join(full)] if full else []
+        parts += [f"Not everywhere: {'; '.join(rest)}"] if rest else []
+        return ". ".join(parts)
 
 
 @dataclass(frozen=True)

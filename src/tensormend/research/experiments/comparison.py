@@ -27,7 +27,7 @@ from tensormend.research.experiments.traces import (
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import group
+from tensormend.research.summary import Claim, group
 
 __all__ = ["EXPERIMENT", "METHODS", "VARIED"]
 
@@ -180,6 +180,51 @@ def _compare_one(records: Sequence[Record], varied: str) -> str:
     return f"{where}; {ending}"
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Say where SM-QRGD is the fastest, and whether SeMPIHT is the most sensitive."""
+    fastest: dict[str, tuple[int, int]] = {}
+    steady: dict[str, tuple[int, int]] = {}
+    for (implementation, step), own in group(records, "implementation", "step").items():
+        by_method = {method: runs for (method,), runs in group(own, "method").items()}
+        for rival in ("rgd", UNSHARED):
+            if rival not in by_method:
+                continue
+            note = ", RGD sharing nothing" if rival == UNSHARED else ""
+            chosen = [r for r in own if r["settings"]["method"] in ("sm-qrgd", "sempiht", rival)]
+            points = group(chosen, "panel", "n", "rank", "ratio").values()
+            won = sum(_is_fastest(runs) for runs in points)
+            fastest[f"{implementation}, {step} step{note}"] = (won, len(points))
+        growths = []
+        for panel, varied in VARIED.items():
+            runs = [r for r in own if r["settings"]["panel"] == panel]
+            growths += [_growths(runs, varied)] if runs else []
+        held = [max(g["sm-qrgd"], g["rgd"]) < g["sempiht"] for g in growths]
+        if held:
+            steady[f"{implementation}, {step} step"] = (sum(held), len(held))
+    out = [Claim("SM-QRGD is the fastest of the three methods (figure 5)", fastest)]
+    if steady:
+        what = (
+            "times of SM-QRGD and RGD vary less over rank, size and ratio than those of SeMPIHT "
+            "(figure 5 b, c, d)"
+        )
+        out.append(Claim(what, steady))
+    return out
+
+
+def _is_fastest(records: Sequence[Record]) -> bool:
+    runs = {method: own for (method,), own in group(records, "method").items()}
+    return _fastest({name: own for name, own in runs.items() if _arrived(own)}) == "sm-qrgd"
+
+
+def _growths(records: Sequence[Record], varied: str) -> dict[str, float]:
+    """Longest over shortest time of each method over a panel."""
+    growth = {}
+    for (method,), own in group(records, "method").items():
+        times = [median_seconds(runs) for runs in group(own, varied).values()]
+        growth[method] = max(times) / min(times)
+    return growth
+
+
 def _median_effort(records: Sequence[Record]) -> tuple[float, float]:
     """Median number of iterations and of seconds."""
     counts = [record["results"]["n_iter"] for record in records]
@@ -188,10 +233,7 @@ def _median_effort(records: Sequence[Record]) -> tuple[float, float]:
 
 def _growth(records: Sequence[Record], varied: str) -> str:
     """Say by which factor the time of each method varies over a panel: its sensitivity."""
-    growth = {}
-    for (method,), own in group(records, "method").items():
-        times = [median_seconds(runs) for runs in group(own, varied).values()]
-        growth[method] = max(times) / min(times)
+    growth = _growths(records, varied)
     if max(growth.values()) == 1:
         return ""
     listed = ", ".join(f"{method} {factor:.2g}" for method, factor in growth.items())
@@ -210,5 +252,6 @@ EXPERIMENT = Experiment(
     run,
     describe,
     timed=True,
+    claims=claims,
     paired=("implementation", "method", "step", "repeat"),
 )

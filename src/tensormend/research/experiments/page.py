@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tensormend.research.experiments.catalogue import EXPERIMENTS
-from tensormend.research.pages import Section, link, shorten_path, write_page
+from tensormend.research.pages import Section, link, shorten_path, show_claims, write_page
 from tensormend.research.records import Record
 from tensormend.research.runner import load_records
 
@@ -20,8 +20,12 @@ def write_reproduction(page: Path, folder: Path, preset: str) -> None:
 
 def _make_sections(page: Path, folder: Path, preset: str) -> Iterator[Section]:
     found = {name: load_records(name, preset, folder) for name in EXPERIMENTS}
+    claims = [
+        claim for name, own in found.items() if own for claim in EXPERIMENTS[name].claims(own)
+    ]
     where = {"folder": shorten_path(folder), "target": shorten_path(page), "preset": preset}
-    yield "intro", {**_introduce(found), **where}
+    summary = show_claims(claims) if claims else "No experiment was run."
+    yield "intro", {**_introduce(found), **where, "claims": summary}
     for name, records in found.items():
         if records:
             figure = {"figure": f"{link(folder, page)}/{name}.png"}

@@ -24,7 +24,7 @@ from tensormend.research.experiments.traces import draw_completion
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import group
+from tensormend.research.summary import Claim, group
 
 __all__ = ["EXPERIMENT", "Boundary", "describe_grid", "fit_boundary", "least_ratios", "success_map"]
 
@@ -32,6 +32,7 @@ SUCCESS = 1e-5  # true relative error of a success, as in the paper
 GIVE_UP = ((0.25, 0.5), (0.5, 0.1))  # fraction of the iterations, error above which to stop
 FITTED = 1e-12  # relative residual of a run that fits the samples, whatever its error
 LINEAR = 0.8  # fraction of the variance that a line must explain to be drawn
+CLEAR = 0.95  # and to be called a line
 LIMITED = (Status.ITERATION_LIMIT, Status.STOPPED)  # endings that more iterations might change
 INITS = {  # the paper's for its methods, that of the package for the others
     "sm-qrgd": "spectral",
@@ -218,6 +219,16 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Say whether the boundary of SM-QRGD is a line."""
+    line = fit_boundary([r for r in records if r["settings"]["method"] == "sm-qrgd"])
+    if line is None:
+        return []
+    what = "the sampling ratio that SM-QRGD needs grows linearly with the rank (figure 2a)"
+    place = f"ranks {line.ranks[0]:.0f} to {line.ranks[-1]:.0f}, R² = {line.r_squared:.3f}"
+    return [Claim(what, {place: (int(line.r_squared > CLEAR), 1)})]
+
+
 def least_ratios(ranks: Array, n: int) -> Array:
     """Return degrees of freedom over entries, the least ratio at which a method can succeed."""
     return np.asarray([degrees_of_freedom((n,) * 3, (int(r),) * 3) / n**3 for r in ranks])
@@ -229,7 +240,7 @@ def _compare(lines: Mapping[str, Boundary], n: int) -> str:
     if line is None:
         linear = "The boundary of SM-QRGD does not cross this grid at two ranks or more."
     else:
-        agrees = "agrees" if line.r_squared > 0.95 else "agrees only roughly"
+        agrees = "agrees" if line.r_squared > CLEAR else "agrees only roughly"
         linear = (
             f"A line explains {line.r_squared:.1%} of the variance of SM-QRGD's boundary, which "
             f"{agrees} with the linear relationship that the paper reads off its figure."
@@ -263,5 +274,5 @@ def _count_limited(records: Sequence[Record]) -> str:
 
 
 EXPERIMENT = Experiment(
-    "phase", "Phase transition", grid, run, describe, timed=False, paired=("method",)
+    "phase", "Phase transition", grid, run, describe, timed=False, paired=("method",), claims=claims
 )

@@ -13,7 +13,7 @@ from tensormend.research.experiments.complexity import ALGORITHMS, leading_coeff
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import group
+from tensormend.research.summary import Claim, group
 
 __all__ = ["EXPERIMENT", "PAPER"]
 
@@ -65,6 +65,20 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     return {"table": make_table(head, rows), "verdict": verdict}
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Compare counts with formulas."""
+    places: dict[str, tuple[int, int]] = {}
+    for record in records:
+        found, settings = record["results"], record["settings"]
+        for what, words in (("threshold", "thresholding"), ("step_size", "step size")):
+            claimed = found[f"paper_{what}"]
+            if claimed is not None:
+                place = f"{settings['algorithm']}, {words}"
+                held, tried = places.get(place, (0, 0))
+                places[place] = (held + int(abs(found[what] - claimed) <= 0.01), tried + 1)
+    return [Claim("the flops of Table 1", places)] if places else []
+
+
 def _term(coefficient: float | None, order: int) -> str:
     return "open" if coefficient is None else f"{coefficient} n^{order} r"
 
@@ -77,4 +91,4 @@ def _factorizations(found: dict[str, float], order: int) -> str:
     return "lower order"
 
 
-EXPERIMENT = Experiment("table1", "Flop counts", grid, run, describe, timed=False)
+EXPERIMENT = Experiment("table1", "Flop counts", grid, run, describe, timed=False, claims=claims)

@@ -20,7 +20,7 @@ from tensormend.research.experiments.traces import (
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import group
+from tensormend.research.summary import Claim, group
 
 __all__ = ["EXPERIMENT"]
 
@@ -77,6 +77,16 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Say whether the mode of the smallest rank, the first, is the fastest."""
+    places = {}
+    for (step, implementation), own in group(records, "step", "implementation").items():
+        seconds = [median_seconds(runs) for runs in group(own, "mode_order").values()]
+        places[f"{implementation}, {step} step"] = (int(min(seconds) == seconds[0]), 1)
+    what = "the tangent space of the mode with the smallest rank is the fastest (figure 3)"
+    return [Claim(what, places)]
+
+
 def _compare(what: str, values: Sequence[float]) -> str:
     """Say whether values grow with the rank of the tangent mode."""
     listed = ", ".join(f"{value:.3g}" for value in values)
@@ -94,6 +104,7 @@ EXPERIMENT = Experiment(
     run,
     describe,
     timed=True,
+    claims=claims,
     paired=("implementation", "mode_order", "step", "repeat"),
     seed_name="lead",  # its first name: the seeds of the records stay what they are
 )

@@ -27,7 +27,7 @@ from tensormend.research.experiments.traces import STEPS
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import group
+from tensormend.research.summary import Claim, group
 from tensormend.simulate import gaussian_tucker
 from tensormend.theory import (
     condition_number,
@@ -141,6 +141,19 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     return {"table": make_table(head, rows), "verdict": f"{held}. {beyond}", "shape": shape}
 
 
+def claims(records: Sequence[Record]) -> list[Claim]:
+    """Count the trials inside of the condition whose errors are all below the bound."""
+    places: dict[str, tuple[int, int]] = {}
+    for (step,), own in group(records, "step").items():
+        results = [record["results"] for record in own]
+        inside = [found for found in results if found["certain"] < found["needed"]]
+        held = sum(count_above(found) == 0 for found in inside)
+        if inside:
+            places[f"{step} step, {len(inside)} trials"] = (held, len(inside))
+    what = "errors stay below the bounds of the convergence theorems where their condition holds"
+    return [Claim(what, places)] if places else []
+
+
 def count_above(found: dict[str, Any]) -> int:
     """Count the iterates whose error exceeds the bound of the theorem.
 
@@ -165,5 +178,6 @@ EXPERIMENT = Experiment(
     run,
     describe,
     timed=False,
+    claims=claims,
     paired=("step",),
 )
