@@ -71,35 +71,43 @@ struct Term {
     const double* matrix;
 };
 
+// acc += in[t] matrix for T rows and J vectors, `in` and `matrix` beginning with the first of them
+template <int T, int J, class Real>
+INLINE void add_term(const Term<Real>& term, int64_t t, int64_t j, int64_t padded,
+                     Sums (&acc)[T][J]) {
+    const Real* const in = term.in + t * term.stride;
+    const double* const matrix = term.matrix + j * sum_lanes;
+    for (int64_t i = 0; i < term.n; ++i) {
+        Sums row[J];
+        for (int k = 0; k < J; ++k) row[k] = load_sums(matrix + i * padded + k * sum_lanes);
+        for (int s = 0; s < T; ++s) {
+            const double factor = double(in[s * term.stride + i]);
+            for (int k = 0; k < J; ++k) acc[s][k] += factor * row[k];
+        }
+    }
+}
+
+// T rows from row t on, and J vectors from vector j on, of a sum over terms
+template <int T, int J, class... Terms>
+INLINE void combine_piece(int64_t t, int64_t j, int64_t padded, double* out,
+                          const Terms&... terms) {
+    Sums acc[T][J];
+    for (int s = 0; s < T; ++s)
+        for (int k = 0; k < J; ++k) acc[s][k] = Sums{};
+    (add_term<T, J>(terms, t, j, padded, acc), ...);
+    for (int s = 0; s < T; ++s)
+        for (int k = 0; k < J; ++k)
+            store_sums(out + (t + s) * padded + (j + k) * sum_lanes, acc[s][k]);
+}
+
 // out[t] = sum over terms, and over i, of in[t][i] matrix[i] for `count` rows
-template <class Real, class... Terms>
+template <class... Terms>
 NOINLINE void combine(int64_t count, int64_t n_vectors, int64_t padded, double* out,
-                      const Term<Real>& first, const Terms&... others) {
+                      const Terms&... terms) {
     for_parts<2>(0, n_vectors, [&](auto width, int64_t j) INLINE_LAMBDA {
-        constexpr int J = decltype(width)::value;
         for_parts<4>(0, count, [&](auto height, int64_t t) INLINE_LAMBDA {
-            constexpr int T = decltype(height)::value;
-            Sums acc[T][J];
-            for (int s = 0; s < T; ++s)
-                for (int k = 0; k < J; ++k) acc[s][k] = Sums{};
-            const auto add = [&](const auto& term) INLINE_LAMBDA {
-                const auto* const in = term.in + t * term.stride;
-                const double* const matrix = term.matrix + j * sum_lanes;
-                for (int64_t i = 0; i < term.n; ++i) {
-                    Sums row[J];
-                    for (int k = 0; k < J; ++k)
-                        row[k] = load_sums(matrix + i * padded + k * sum_lanes);
-                    for (int s = 0; s < T; ++s) {
-                        const double factor = double(in[s * term.stride + i]);
-                        for (int k = 0; k < J; ++k) acc[s][k] += factor * row[k];
-                    }
-                }
-            };
-            add(first);
-            (add(others), ...);
-            for (int s = 0; s < T; ++s)
-                for (int k = 0; k < J; ++k)
-                    store_sums(out + (t + s) * padded + (j + k) * sum_lanes, acc[s][k]);
+            combine_piece<decltype(height)::value, decltype(width)::value>(t, j, padded, out,
+                                                                           terms...);
         });
     });
 }
@@ -198,7 +206,6 @@ template <class Real>
 void panel_adjoint(int64_t begin, int64_t end, int64_t width, int64_t n_rows, const Real* left,
                    const double* right, int64_t rank, int64_t padded, Real* out, double* sums) {
     constexpr int64_t few = 16;  // rows, of which the part for one chunk stays in cache
-    for (int64_t k = 0; k < (end - begin) * padded; ++k) sums[k] = 0;
     for (int64_t t = 0; t < n_rows; t += few)
         add_gram(n_rows - t < few ? n_rows - t : few, left + t * width + begin, width, end - begin,
                  right + t * padded, count_vectors(rank), padded, sums);

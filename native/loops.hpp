@@ -130,7 +130,7 @@ struct PanelLoops {
                      int64_t rank, int64_t padded, T* out, double* block);
 
     // Rows [begin, end) of left^T right for n_rows rows of both, those of left `width` long;
-    // `sums` holds as many padded rows
+    // `sums` holds as many padded rows of zeros
     void (*adjoint)(int64_t begin, int64_t end, int64_t width, int64_t n_rows, const T* left,
                     const double* right, int64_t rank, int64_t padded, T* out, double* sums);
 };

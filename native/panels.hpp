@@ -104,17 +104,18 @@ void panel_multiply(int64_t n_rows, int64_t width, const T* left, int64_t n_matr
     const int64_t padded = pad_to_unit(rank);
     // about so many products are worth a task
     constexpr int64_t min_products = int64_t(1) << 16;
-    const auto multiply = [&](int64_t p, int64_t begin, int64_t end, double* block) {
-        const PaddedMatrix matrix(matrices + p * width * rank, width, rank);
+    const auto multiply = [&](int64_t p, const PaddedMatrix& matrix, int64_t begin, int64_t end,
+                              double* block) {
         loops.multiply(begin, end, width, left, matrix.data(), rank, padded,
                        out + p * n_rows * rank, block);
     };
     const int64_t row_products = std::max<int64_t>(1, width * padded);
     if (n_matrices == 1) {
+        const PaddedMatrix matrix(matrices, width, rank);
         for_row_chunks(n_rows, std::max<int64_t>(panel_unit, min_products / row_products), threads,
                        [&](int64_t, int64_t begin, int64_t end) {
                            const Buffer<double> block(panel_block * padded);
-                           multiply(0, begin, end, block.data());
+                           multiply(0, matrix, begin, end, block.data());
                        });
         return;
     }
@@ -122,7 +123,10 @@ void panel_multiply(int64_t n_rows, int64_t width, const T* left, int64_t n_matr
     for_row_chunks(n_matrices, std::max<int64_t>(panel_unit, min_products / per_matrix), threads,
                    [&](int64_t, int64_t begin, int64_t end) {
                        const Buffer<double> block(panel_block * padded);
-                       for (int64_t p = begin; p < end; ++p) multiply(p, 0, n_rows, block.data());
+                       for (int64_t p = begin; p < end; ++p) {
+                           const PaddedMatrix matrix(matrices + p * width * rank, width, rank);
+                           multiply(p, matrix, 0, n_rows, block.data());
+                       }
                    });
 }
 

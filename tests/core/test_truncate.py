@@ -773,6 +773,35 @@ def test_a_warm_start_changes_the_way_not_the_answer(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("init_dtype", ["int64", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("factor", [1, 20])
+def test_any_init_leads_to_the_same_subspaces(factor: int, init_dtype: str, dtype: str) -> None:
+    """Of columns that are not orthonormal, in other types, too many or too few of them."""
+    rng = np.random.default_rng(0)
+    z = thosvd(gaussian(rng, (60, 70, 80), dtype), 3).todense()
+    z = (z + 1e-3 * gaussian(rng, z.shape, dtype)).astype(dtype)
+    expected = thosvd(z, 3)
+    for width in (2, 3, 5):
+        init = [(factor * 9 * gaussian(rng, (n, width), dtype)).real for n in z.shape]
+        guesses = [u.astype(init_dtype) for u in init]
+        found = thosvd(z, 3, init=guesses)
+        assert found.distance(expected) <= 1e3 * np.finfo(dtype).eps * expected.norm()
+        assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_products_with_matrices_of_any_layout(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    whole = gaussian(rng, (90, 120), dtype)
+    p, q = gaussian(rng, (60, 4), dtype), gaussian(rng, (30, 4), dtype)
+    ordered = np.ascontiguousarray(whole[::3, ::2])
+    for matrix in (ordered, np.asfortranarray(ordered), whole[::3, ::2]):
+        multiply, multiply_adjoint = subspaces_module.matrix_products(matrix, 2)
+        np.testing.assert_allclose(multiply(p), ordered @ p, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(multiply_adjoint(q), ordered.conj().T @ q, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 @pytest.mark.parametrize("noise", [1e-10, 1e-4, 0.1])
 def test_a_basis_near_the_leading_subspace_is_improved(noise: float, dtype: str) -> None:
     """By certain multiplications only: never to another subspace than the leading one."""
@@ -792,6 +821,7 @@ def test_a_basis_near_the_leading_subspace_is_improved(noise: float, dtype: str)
     # an invariant subspace that is not the leading one, and a tail as large as what is kept
     assert subspaces_module.improve_subspace(*products, total, u[:, [0, 1, 4]]) is None
     assert subspaces_module.improve_subspace(*products, total + 100, start) is None
+    assert subspaces_module.improve_subspace(*products, total, 30 * start) is None
 
 
 def test_a_hopeless_start_falls_back_to_the_factorization(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,7 @@ struct Case {
     // Sweeps over panels of real numbers: the rows of a factor, repeated.
     void check_panels() const {
         if constexpr (!is_complex<T>) {
-            constexpr int64_t n_rows = 2 * panel_block + 3;
+            const int64_t n_rows = rank < 9 ? 2 * min_panel_rows + 3 : 2 * panel_block + 3;
             const size_t r = size_t(rank);
             const double step = 0.5;
             std::vector<T> panels[3];

@@ -226,33 +226,47 @@ class Move:
     whole: np.ndarray[Any, Any]
 
     @classmethod
-    def draw(cls, values: list[float], size: float, dtype: str, n_rows: int = 300) -> Move:
+    def draw(
+        cls,
+        values: list[float],
+        size: float,
+        dtype: str,
+        n_rows: int = 300,
+        n: int | None = None,
+    ) -> Move:
         """Singular values of the point, and the size of the tangent vector beside them."""
         rng, r = np.random.default_rng(7), len(values)
+        is_complex = np.dtype(dtype).kind == "c"
 
         def draw(*shape: int) -> np.ndarray[Any, Any]:
             x = rng.standard_normal(shape)
-            return x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x
+            return x + 1j * rng.standard_normal(shape) if is_complex else x
 
-        n = 10 + 2 * r
+        n = 10 + 2 * r if n is None else n
         left, rows = (np.linalg.qr(draw(k, r))[0] for k in (n, n_rows))
         base = (rows * values) @ np.linalg.qr(draw(r, r))[0]
         along = size * draw(n, r)
         along -= left @ (left.conj().T @ along)
-        tangent = ModeTangent(0, left, rows, size * draw(n_rows, r) / np.sqrt(n_rows), along)
-        whole = left @ (base + 0.5 * tangent.across).T + 0.5 * along @ rows.T
-        return cls(base, tangent, whole)
+        across = size * draw(n_rows, r) / np.sqrt(n_rows)
+        left, rows, base, across, along = (
+            part.astype(dtype) for part in (left, rows, base, across, along)
+        )
+        whole = left @ (base + 0.5 * across).T + 0.5 * along @ rows.T
+        return cls(base, ModeTangent(0, left, rows, across, along), whole)
 
     def check(self, found: tuple[np.ndarray[Any, Any], ...]) -> None:
         """The truncated SVD to 1e-13 of the largest singular value, orthonormal to 1e-14."""
         left, values, rows = found
+        assert left.dtype == rows.dtype == self.whole.dtype
+        assert values.dtype == self.whole.real.dtype
         r = len(values)
         u, s, vh = np.linalg.svd(self.whole, full_matrices=False)
-        assert np.linalg.norm(values - s[:r]) < 1e-13 * s[0]
+        unit = float(np.finfo(values.dtype).eps / np.finfo(float).eps)
+        assert np.linalg.norm(values - s[:r]) < 1e-13 * unit * s[0]
         for panel in (left, rows):
-            assert np.abs(panel.conj().T @ panel - np.eye(r)).max() < 1e-14
+            assert np.abs(panel.conj().T @ panel - np.eye(r)).max() < 1e-14 * unit
         expected = (u[:, :r] * s[:r]) @ vh[:r]
-        assert np.linalg.norm((left * values) @ rows.T - expected) < 1e-13 * s[0]
+        assert np.linalg.norm((left * values) @ rows.T - expected) < 1e-13 * unit * s[0]
 
 
 # largest over smallest singular value of the point: Gram matrices are used up to about 90
@@ -283,6 +297,34 @@ def test_both_ways_of_the_single_mode_retraction_are_taken(
         move = Move.draw([1.0, ratio**-0.5, 1 / ratio], 1e-3 / ratio, "float64")
         move.check(move.tangent.retract(0.5, move.base))
     assert n_slow == sum(ratio > 90 for ratio in EVENNESS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("ratio", [1.0, 5.0, 10.0, 1e3])
+@pytest.mark.parametrize("size", [0.1, 1e-3, 1e-5])
+def test_single_mode_retraction_in_single_precision(size: float, ratio: float, dtype: str) -> None:
+    move = Move.draw([1.0, ratio**-0.5, 1 / ratio], size / ratio, dtype)
+    move.check(move.tangent.retract(0.5, move.base))
+
+
+@pytest.mark.parametrize("ratio", [10.0, 1e4])
+@pytest.mark.parametrize(("n", "n_rows"), [(3, 300), (4, 300), (16, 5), (16, 70_001)])
+def test_single_mode_retraction_of_other_shapes(n: int, n_rows: int, ratio: float) -> None:
+    """Of few rows or columns, and of panels that are cut into blocks and chunks."""
+    move = Move.draw([1.0, ratio**-0.5, 1 / ratio], 1e-3 / ratio, "float64", n_rows, n)
+    one = move.tangent.retract(0.5, move.base, 1)
+    move.check(one)
+    for part, again in zip(one, move.tangent.retract(0.5, move.base, 3), strict=True):
+        np.testing.assert_array_equal(part, again)
+
+
+def test_a_step_that_is_not_finite_ends_the_run() -> None:
+    truth, problem = sampled((12, 13, 14), 2, 0.4)
+    result = tm.recover(
+        problem.operator, problem.y, truth.rank, method=SMQRGD(ConstantStep(1e300)), max_iter=20
+    )
+    assert result.status is tm.Status.DIVERGED
+    assert np.isfinite(result.x.core).all()
 
 
 @pytest.mark.parametrize("r", [1, 2, 5, 8, 33])

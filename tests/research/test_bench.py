@@ -99,7 +99,7 @@ def test_curves_keep_their_ends() -> None:
 
 def test_contestants_alternate_and_medians_are_shown(tmp_path: Path) -> None:
     bench = Benchmark(tmp_path / "r.jsonl", repeats=5)
-    names = ["rcg", "dense rgd"]
+    names = ["rcg", "fast dense rgd"]
     race(bench, "races", [TINY], names)
     found = findings_of(bench)
     turns = [run["contestant"] for run in found.of("run")]
@@ -118,7 +118,7 @@ def test_contestants_alternate_and_medians_are_shown(tmp_path: Path) -> None:
 
 
 def test_tables_follow_the_line_up_and_not_the_turns() -> None:
-    names = ["rcg", "auto", "dense rgd"]
+    names = ["rcg", "auto", "fast dense rgd"]
     facts: dict[str, Any] = {"section": "races", "family": "ours"}
     told = [{"kind": "contestant", "contestant": name, **facts} for name in names]
     turns = [
@@ -353,7 +353,7 @@ def synthetic_records() -> list[dict[str, Any]]:
     """Records of a benchmark that never ran: auto takes a second, everyone else as many as here."""
     machine: dict[str, Any] = {"section": "races", "started": "now", "cases": [], "repeats": 1}
     records: list[dict[str, Any]] = [{"kind": "section", "machine": describe_machine(), **machine}]
-    seconds = {"auto": 1.0, "dense rgd": 6.0, "TensorLy tucker": 80.0, "pymanopt CG": 40.0}
+    seconds = {"auto": 1.0, "fast dense rgd": 6.0, "TensorLy tucker": 80.0, "pymanopt CG": 40.0}
     seconds |= {"tucker-riemopt RCG, gathered": 20.0, "tucker-riemopt RCG, expanded": 12.0}
     for name, time in seconds.items():
         family = "ours" if name == "auto" else "dense" if "dense" in name else "peer"

@@ -19,7 +19,7 @@ from tensormend.core.algebra import (
 )
 from tensormend.core.kernels import panel_kernels
 from tensormend.core.linalg import eigh, svd, tall_qr
-from tensormend.core.subspaces import EVEN
+from tensormend.core.subspaces import may_square
 from tensormend.core.threads import map_rows
 from tensormend.core.truncate import thosvd
 from tensormend.core.tucker import Tucker
@@ -359,9 +359,10 @@ class ModeTangent:
     ) -> tuple[Array, Array, Array]:
         """Move from ``U base^T`` along the vector and truncate to rank ``r`` in that mode.
 
-        The ``2r x 2r`` matrix ``M`` of the paper's appendix is decomposed in place of the
-        ``n x N`` unfolding. Returns left singular vectors, singular values and row panel of the
-        leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
+        The ``n x N`` unfolding is not formed. Its singular vectors come from a ``2r x 2r`` Gram
+        matrix or, where the singular values are too uneven to be squared, from the ``2r x 2r``
+        matrix of the paper's appendix. Returns left singular vectors, singular values and row panel
+        of the leading ``r`` directions of ``W = U (base + step_size C)^T + step_size D V^T``.
 
         Parameters
         ----------
@@ -370,7 +371,7 @@ class ModeTangent:
         base : ndarray
             Panel ``B`` of the point ``U B^T`` that is moved.
         threads : int, default=1
-            Number of threads; all cores by default.
+            Number of threads.
 
         Returns
         -------
@@ -394,8 +395,9 @@ class ModeTangent:
     ) -> tuple[Array, Array, Array] | None:
         """Decompose ``W = [U Q_1] L``, ``L = [Z^T; R_1 V^T]``, by the eigenvectors of ``L L^H``.
 
-        Returns the left singular vectors of ``L``, singular values and rows, or ``None`` where the
-        singular values are too uneven to be squared.
+        ``Z`` is ``base + step_size C``, and ``Q_1 R_1 = step_size D``. Returns the left singular
+        vectors of ``L``, singular values and rows, or ``None`` where the singular values are too
+        uneven to be squared.
         """
         sweeps, dtype = panel_kernels(self.rows), self.rows.dtype
         panels = (self.rows, base, self.across, float(step_size))
@@ -405,7 +407,7 @@ class ModeTangent:
         if not SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
             return None
         values, vectors = eigh(gram)
-        if not values[-r] >= np.finfo(dtype).eps ** (2 * EVEN) * values[-1]:
+        if not may_square(values.astype(dtype.char.lower()), r):
             return None
         s, turn = np.sqrt(values[: -r - 1 : -1]), vectors[:, : -r - 1 : -1]
         mix = np.vstack([r1.T @ turn[r:].conj(), turn[:r].conj()]) / s
@@ -423,9 +425,18 @@ class ModeTangent:
     ) -> tuple[Array, Array, Array]:
         """Decompose the ``2r x 2r`` matrix of the paper's appendix, for any singular values."""
         r, v = self.left.shape[1], self.rows
-        panel = base + _like(step_size, v) * self.across
-        middle = panel.T @ v.conj()
-        basis, triangle = orthonormal_complement(v.conj(), (panel - v @ middle.T).conj())
+        alpha, panel = _like(step_size, v), np.empty_like(v)
+
+        def move(part: slice) -> Array:
+            panel[part] = base[part] + alpha * self.across[part]
+            return panel[part].T @ v[part].conj()
+
+        def leave(part: slice) -> None:
+            panel[part] -= v[part] @ middle.T
+
+        middle = np.sum(map_rows(move, len(v), threads), axis=0)
+        map_rows(leave, len(v), threads)
+        basis, triangle = orthonormal_complement(v.conj(), panel.conj())
         corner = np.zeros((len(r1), len(triangle)), dtype=v.dtype)
         um, s, vh = svd(np.block([[middle, triangle.conj().T], [r1, corner]]))
         rows = v @ vh[:r, :r].T + basis.conj() @ vh[:r, r:].T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,6 @@ from tensormend.core.kernels import panel_kernels
 from tensormend.core.linalg import eigh, svd, tall_qr
 
 __all__ = [
-    "EVEN",
     "FULL_BASIS",
     "Product",
     "dense_gram",
@@ -20,6 +20,7 @@ __all__ = [
     "leading_eigenvectors",
     "leading_subspace",
     "matrix_products",
+    "may_square",
 ]
 
 Product = Callable[[Array], Array]
@@ -33,18 +34,26 @@ ROUNDING = 64  # a residual below this many eps of the norm is rounding
 
 
 def leading_subspace(
-    matrix: Array, rank: int, init: Array | None = None, threads: int = 1
+    matrix: Array,
+    rank: int,
+    init: Array | None = None,
+    threads: int = 1,
+    *,
+    improve: bool = True,
 ) -> Array:
     """Orthonormal basis of the leading left singular subspace of a dense matrix.
 
-    From a ``init`` near the answer, large matrices take a few multiplications instead of a
-    factorization; where these do not converge to within 1e4 roundings the factorization steps in.
-    It works on the Gram matrix where the singular values kept are within a factor 90, or 7 in
-    single precision: rounding tilts the subspace by at most that much more than without squares.
+    An ``init`` near the answer is improved by a few multiplications (`improve_subspace`, unless
+    that was tried). For large matrices a block iteration follows where this is not certain, and the
+    factorization where that does not converge to within 1e4 roundings. It works on the Gram matrix
+    where the singular values kept are within a factor 90, or 7 in single precision: rounding tilts
+    the subspace by at most that much more than without squares.
     """
     n, columns = matrix.shape
     short = min(n, columns)
-    if init is not None and init.shape[1] == rank < short > FEW:
+    if init is not None:
+        init = _as_basis(init, matrix.dtype)
+    if improve and init is not None and init.shape[1] == rank < short > FEW:
         near = improve_subspace(*matrix_products(matrix, threads), squared_norm(matrix), init)
         if near is not None:
             return near
@@ -63,6 +72,21 @@ def leading_subspace(
     return svd(matrix, full_matrices=columns < rank)[0][:, :rank]
 
 
+def _as_basis(init: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Orthonormalize a basis in a data type; ``None`` for a complex one of a real matrix."""
+    if np.iscomplexobj(init) and dtype.kind != "c":
+        return None
+    return tall_qr(init.astype(dtype))[0]
+
+
+def may_square(values: Array, rank: int) -> bool:
+    """Whether the Gram matrix with these eigenvalues, ascending, tells its leading subspace.
+
+    The singular values that are kept must be within a factor 90, or 7 in single precision.
+    """
+    return bool(values[-rank] >= np.finfo(values.dtype).eps ** (2 * EVEN) * values[-1])
+
+
 def _gram_subspace(matrix: Array, rank: int) -> Array | None:
     """Leading left singular subspace from the Gram matrix of the shorter side, or ``None``."""
     n, columns = matrix.shape
@@ -71,7 +95,7 @@ def _gram_subspace(matrix: Array, rank: int) -> Array | None:
     if not SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
         return None
     values, vectors = eigh(gram)
-    if not values[-rank] >= np.finfo(values.dtype).eps ** (2 * EVEN) * values[-1]:
+    if not may_square(values, rank):
         return None
     leading = vectors[:, : -rank - 1 : -1]
     return np.ascontiguousarray(leading) if n < columns else tall_qr(matrix @ leading)[0]
@@ -110,9 +134,11 @@ def improve_subspace(
         inside = multiply_adjoint(q)
         image = multiply(inside)
         values, vectors = eigh(inside.conj().T @ inside)
-        rest = max(total - float(values.sum()), 0.0)
-        if not (rest < values[0] / 2 and values[0] >= eps ** (2 * EVEN) * values[-1]):
+        rest = total - float(values.sum())
+        is_near = -math.sqrt(eps) * total < rest < values[0] / 2
+        if not (is_near and may_square(values, len(values))):
             return None
+        rest = max(rest, 0.0)
         angle = norm(image - q @ (q.conj().T @ image)) / (values[0] - rest)
         q = tall_qr(image @ vectors[:, ::-1])[0]  # a power step ahead of the basis before
         if angle * max(rest / values[0], eps) <= ROUNDING * eps * values[-1] / values[0]:
@@ -124,7 +150,10 @@ def improve_subspace(
 
 
 def matrix_products(matrix: Array, threads: int) -> tuple[Product, Product]:
-    """Return the maps ``P -> M P`` and ``Q -> M^H Q``, for matrices of few columns."""
+    """Return the maps ``P -> M P`` and ``Q -> M^H Q``, for ``P`` and ``Q`` of few columns."""
+    if matrix.dtype.kind == "f" and matrix.flags.f_contiguous and not matrix.flags.c_contiguous:
+        multiply_transposed, multiply_adjoint_transposed = matrix_products(matrix.T, threads)
+        return multiply_adjoint_transposed, multiply_transposed  # the kernels read rows
 
     def multiply(p: Array) -> Array:
         out: Array = panel_kernels(p).panel_multiply(matrix, p[None], threads)

@@ -103,7 +103,10 @@ def mode_products(
     x = np.moveaxis((left @ right.T).reshape(-1, *others), 0, mode)
     residual = y - operator.forward(x)
     matrix = np.moveaxis(operator.adjoint(residual), mode, 0).reshape(shape[mode], -1)
-    across, along = matrix.T @ left.conj(), matrix @ rows.conj()
+    across, along = (
+        product.astype(left.dtype, copy=False)
+        for product in (matrix.T @ left.conj(), matrix @ rows.conj())
+    )
     return ModeProducts(0.5 * squared_norm(residual), norm(matrix), across, along)
 
 

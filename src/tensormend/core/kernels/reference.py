@@ -469,8 +469,10 @@ def _rows_of_blocks(matrix: Array) -> int:
 
 def panel_adjoint(left: Array, right: Array, threads: int = 1) -> Array:
     """Return the product ``left^H @ right``."""
-    parts = map_rows(
-        lambda part: left[part].conj().T @ right[part], len(left), threads, _rows_of_blocks(left)
+    parts = map_rows(  # of the columns, so that there is nothing to add up
+        lambda part: left[:, part].conj().T @ right,
+        left.shape[1],
+        threads,
+        _rows_of_blocks(left.T),
     )
-    out: Array = sum(parts, np.zeros((left.shape[1], right.shape[1]), left.dtype))
-    return out
+    return np.concatenate([np.empty((0, right.shape[1]), left.dtype), *parts])

@@ -105,11 +105,11 @@ class Auto:
        iterations in a row, or 30 iterations with a relative residual above 0.1.
     3. If a stuck run has a relative residual above 0.1 and ``q`` is between 1 and 100, it is
        restarted: ``gradients`` makes at most 30 iterations with ranks larger by two in every mode,
-       where poor local minima are rarer, fewer if three in a row are slow, and the result,
-       truncated to the rank, is the new initial estimate. If that reduces the loss by a tenth but
-       is stuck too, this is repeated with ranks larger by three. These iterations are counted,
-       recorded and limited like all others, with the best iterate so far as ``x`` and ``exploring``
-       set in their records.
+       where poor local minima are rarer. Three slow iterations in a row end this search, too. The
+       result, truncated to the rank, is the new initial estimate. If that reduces the loss by a
+       tenth but is stuck too, this is repeated with ranks larger by three. These iterations are
+       counted, recorded and limited like all others, with the best iterate so far as ``x`` and
+       ``exploring`` set in their records.
     4. Any other stuck run continues from its best iterate with the other method, once.
 
     Data with more than 10% noise are restarted too, because nothing tells their residual from that

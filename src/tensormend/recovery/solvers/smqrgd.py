@@ -21,7 +21,12 @@ from tensormend.core.algebra import (
 from tensormend.core.implicit import DenseTensor
 from tensormend.core.kernels import panel_kernels
 from tensormend.core.manifold import ModeTangent
-from tensormend.core.subspaces import Product, improve_subspace, matrix_products
+from tensormend.core.subspaces import (
+    Product,
+    improve_subspace,
+    leading_subspace,
+    matrix_products,
+)
 from tensormend.core.threads import map_rows
 from tensormend.core.truncate import as_order, mode_svd, panel_svd, thosvd, truncate_modes
 from tensormend.core.tucker import Tucker
@@ -314,7 +319,8 @@ class _ScaledRows:
             )
             if basis is not None:
                 return basis
-        return DenseTensor(self.todense(), self.threads).leading_basis(mode, rank, init=init)
+        matrix = np.moveaxis(self.todense(), mode, 0).reshape(self.shape[mode], -1)
+        return leading_subspace(matrix, rank, init, self.threads, improve=mode > 0)
 
 
 def _panel(x: Tucker, mode: int, threads: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from tensormend.research.bench.contestants import AUTO
+from tensormend.research.bench.contestants import AUTO, DENSE_NAMES
 from tensormend.research.bench.findings import Findings
 from tensormend.research.summary import Bar, divide
 
@@ -59,9 +59,7 @@ def _check_passes(findings: Findings) -> Iterator[Bar]:
 
 def _check_races(findings: Findings) -> Iterator[Bar]:
     def gain(case: str, slow: tuple[str, ...] | None, fast: str = AUTO) -> float | None:
-        if slow is None:
-            return findings.ratio(case, None, fast, family="dense")
-        return findings.ratio(case, slow, fast)
+        return findings.ratio(case, DENSE_NAMES if slow is None else slow, fast)
 
     constant = gain("n300-constant", None, "sm-qrgd, constant")
     what = "SM-QRGD, constant step, n = 300, 30% observed, against dense NumPy SM-QRGD"

@@ -23,14 +23,14 @@ GRID_REPEATS = 9  # at most: there are many cells
 GRID_BUDGET = 20.0  # seconds; cells of the grid take far below one where a method works
 
 PEER_NAMES = tuple(name for name, entry in CONTESTANTS.items() if entry.family == "peer")
-DENSE_NAMES = ("dense rgd", "dense smqrgd", "dense sempiht")
+DENSE_NAMES = ("fast dense rgd", "fast dense smqrgd", "fast dense sempiht")
 OUR_NAMES = (AUTO, "rbb", "rcg", "rgn", "rgd", "sm-qrgd")
 
 LINEUPS: dict[str, tuple[str, ...]] = {
     "n50": (AUTO, "rcg", "sm-qrgd", *DENSE_NAMES[:2], *PEER_NAMES),
     "n100": (*OUR_NAMES, *DENSE_NAMES, *PEER_NAMES),
     "n300": (*OUR_NAMES, *DENSE_NAMES),
-    "n300-constant": ("sm-qrgd, constant", "dense smqrgd, constant"),
+    "n300-constant": ("sm-qrgd, constant", "fast dense smqrgd, constant"),
     "n400": (*OUR_NAMES, *DENSE_NAMES[:2]),
     "n1000": (AUTO, "auto, 1 thread", "rcg", "rgn", "rgd"),
 }

@@ -1,1 +1,1 @@
-"""The experiments of the paper, and the plain dense methods they are measured against."""
+"""The experiments of the paper, and the dense methods they are measured against."""

@@ -1,8 +1,8 @@
 """The paper's four methods for completion, with dense arrays.
 
 TIHT, SeMPIHT, RGD and SM-QRGD follow section 2.2, Algorithm 3 and the complexity appendix line by
-line, for a real array observed through a boolean mask (``A(X) = mask * X``). Benchmarks compare the
-solvers with them, tests use them as references, and their flops are counted.
+line, for a real array observed through a boolean mask (``A(X) = mask * X``). The solvers and
+the dense methods of `fast_dense` are tested against them, and their flops are counted.
 
 A method consists of a thresholding (``z -> next state``) and a step size, which `descend`
 alternates. Modes count from 0. Unfoldings have their columns in C order over the other
