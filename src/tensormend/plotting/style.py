@@ -50,6 +50,7 @@ METHODS: Final = {
     "auto": {"label": "auto", **LINES[4]},
     "rgd-unshared": {"label": "RGD, nothing shared", **LINES[5]},
 }
+LEGEND_COLUMNS: Final = 6  # entries beside each other that fit over the widest figure
 STEP_LINES: Final = {"constant": (0, (4, 2)), "normalized": "solid"}
 
 SETTINGS: Any = {
@@ -115,8 +116,10 @@ def set_caption(figure: Any, title: str, caption: str) -> None:
 def set_legend(figure: Any, panel: Any, title: str) -> None:
     """Put a title above a figure, and below it the legend of a panel, which applies to all."""
     handles, labels = panel.get_legend_handles_labels()
+    n_rows = -(-len(labels) // LEGEND_COLUMNS)
+    columns = -(-len(labels) // n_rows)
     legend = figure.legend(
-        handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9, title=title
+        handles, labels, loc="outside upper center", ncols=columns, fontsize=9, title=title
     )
     legend.get_title().set(fontsize=12, fontweight="bold")
 

@@ -29,7 +29,7 @@ from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
 from tensormend.research.summary import Claim, group
 
-__all__ = ["EXPERIMENT", "METHODS", "VARIED"]
+__all__ = ["EXPERIMENT", "METHODS", "VARIED", "count_repeats"]
 
 METHODS: Final = ("sm-qrgd", "sempiht", "rgd")
 UNSHARED: Final = "rgd-unshared"  # with dense arrays only
@@ -78,7 +78,7 @@ def run(settings: Settings) -> dict[str, Any]:
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Tabulate panel a and count where each method is fastest in the others."""
     panels = group(records, "panel")
-    facts = {"max_iter": str(MAX_ITER), "repeats": _count_repeats(records)}
+    facts = {"max_iter": str(MAX_ITER), "repeats": count_repeats(records)}
     for panel in "abcd":
         own = panels.get((panel,), [])
         facts[f"table_{panel}"] = _tabulate(own, VARIED.get(panel, "rank")) if own else "Not run."
@@ -86,7 +86,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     return facts
 
 
-def _count_repeats(records: Sequence[Record]) -> str:
+def count_repeats(records: Sequence[Record]) -> str:
     """Say how many runs of each kind there are."""
     kinds = group(records, "panel", "n", "rank", "ratio", "implementation", "method", "step")
     counts = sorted({len(own) for own in kinds.values()})

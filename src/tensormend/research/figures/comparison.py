@@ -18,7 +18,7 @@ from tensormend.plotting.style import (
     set_legend,
     tidy,
 )
-from tensormend.research.experiments.comparison import VARIED
+from tensormend.research.experiments.comparison import VARIED, count_repeats
 from tensormend.research.experiments.traces import median_seconds, median_trace
 from tensormend.research.figures.curves import TERMS
 from tensormend.research.records import Record
@@ -98,8 +98,6 @@ def _describe_place(record: Record, letter: str) -> str:
 
 def _caption(records: Sequence[Record]) -> str:
     machine = records[0]["machine"]
-    n_again = 1 + max(r["settings"].get("problem", r["settings"].get("repeat")) for r in records)
     threads = f"threads: {machine['blas_threads']} of BLAS (dense), {machine['threads']} (kernels)"
-    median = f"medians of {n_again}" if n_again > 1 else "one timing each"
     limit = records[0]["settings"]["max_iter"]
-    return f"{median}; {threads}; crosses: not within {limit} iterations."
+    return f"{count_repeats(records)}; {threads}; crosses: not within {limit} iterations."
