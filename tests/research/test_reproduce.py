@@ -282,16 +282,16 @@ def test_claims_about_speed_are_counted_point_by_point() -> None:
             settings |= {"implementation": "dense", "step": "constant"}
             records.append({"settings": settings, "results": {"seconds": time, "reached": True}})
     fastest, steady = comparison.claims(records)
-    assert fastest.places == {
+    assert fastest.counts == {
         "dense, constant step": (1, 2),
         "dense, constant step, RGD sharing nothing": (2, 2),
     }
     assert fastest.verdict == "holds in part"
-    assert steady.places == {"dense, constant step": (1, 1)}
+    assert steady.counts == {"dense, constant step": (1, 1)}
     assert steady.verdict == "holds"
     records[0]["results"]["reached"] = False  # who does not arrive is not the fastest
     assert comparison.claims(records)[0].verdict == "holds in part"
-    assert comparison.claims(records)[0].places["dense, constant step"] == (0, 2)
+    assert comparison.claims(records)[0].counts["dense, constant step"] == (0, 2)
 
 
 @pytest.mark.checkout

@@ -47,12 +47,12 @@ class Claim:
     ----------
     what : str
         The claim.
-    places : mapping of str to tuple of int
+    counts : mapping of str to tuple of int
         Where it was tried: at how many points it holds, and of how many.
     """
 
     what: str
-    places: Mapping[str, tuple[int, int]]
+    counts: Mapping[str, tuple[int, int]]
 
     @property
     def verdict(self) -> str:
@@ -63,7 +63,7 @@ class Claim:
         >>> Claim("faster", {"n = 100": (3, 3), "n = 200": (1, 3)}).verdict
         'holds in part'
         """
-        held, tried = map(sum, zip(*self.places.values(), strict=True))
+        held, tried = map(sum, zip(*self.counts.values(), strict=True))
         return "holds" if held == tried else "holds in part" if held else "does not hold"
 
     @property
@@ -75,10 +75,10 @@ class Claim:
         >>> Claim("faster", {"n = 100": (3, 3), "n = 200": (1, 3), "n = 300": (0, 1)}).where
         'n = 100. Not everywhere: n = 200 (1 of 3); n = 300'
         """
-        full = [place for place, (held, tried) in self.places.items() if held == tried]
+        full = [place for place, (held, tried) in self.counts.items() if held == tried]
         rest = [
             f"{place} ({held} of {tried})" if tried > 1 else place
-            for place, (held, tried) in self.places.items()
+            for place, (held, tried) in self.counts.items()
             if held < tried
         ]
         parts = ["; ".join(full)] if full else []

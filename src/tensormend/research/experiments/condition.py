@@ -117,16 +117,16 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Say whether the number of iterations depends on the condition number."""
-    places = {}
+    counts = {}
     for (implementation, step), own in group(records, "implementation", "step").items():
-        counts = [record["results"]["n_iter"] for record in own]
+        iterations = [record["results"]["n_iter"] for record in own]
         arrived = all(record["results"]["reached"] for record in own)
-        is_stable = arrived and max(counts) / min(counts) < STABLE
-        places[f"{implementation}, {step} step"] = (int(is_stable), 1)
+        is_stable = arrived and max(iterations) / min(iterations) < STABLE
+        counts[f"{implementation}, {step} step"] = (int(is_stable), 1)
     what = (
         "the number of iterations is stable in the condition number of the second mode (figure 4)"
     )
-    return [Claim(what, places)]
+    return [Claim(what, counts)]
 
 
 EXPERIMENT = Experiment(

@@ -67,16 +67,16 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Compare counts with formulas."""
-    places: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for record in records:
         found, settings = record["results"], record["settings"]
         for what, words in (("threshold", "thresholding"), ("step_size", "step size")):
             claimed = found[f"paper_{what}"]
             if claimed is not None:
                 place = f"{settings['algorithm']}, {words}"
-                held, tried = places.get(place, (0, 0))
-                places[place] = (held + int(abs(found[what] - claimed) <= 0.01), tried + 1)
-    return [Claim("the flops of Table 1", places)] if places else []
+                held, tried = counts.get(place, (0, 0))
+                counts[place] = (held + int(abs(found[what] - claimed) <= 0.01), tried + 1)
+    return [Claim("the flops of Table 1", counts)] if counts else []
 
 
 def _term(coefficient: float | None, order: int) -> str:

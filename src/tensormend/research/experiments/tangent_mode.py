@@ -79,12 +79,12 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Say whether the mode of the smallest rank, the first, is the fastest."""
-    places = {}
+    counts = {}
     for (step, implementation), own in group(records, "step", "implementation").items():
         seconds = [median_seconds(runs) for runs in group(own, "mode_order").values()]
-        places[f"{implementation}, {step} step"] = (int(min(seconds) == seconds[0]), 1)
+        counts[f"{implementation}, {step} step"] = (int(min(seconds) == seconds[0]), 1)
     what = "the tangent space of the mode with the smallest rank is the fastest (figure 3)"
-    return [Claim(what, places)]
+    return [Claim(what, counts)]
 
 
 def _compare(what: str, values: Sequence[float]) -> str:

@@ -143,15 +143,15 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Count the trials inside of the condition whose errors are all below the bound."""
-    places: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for (step,), own in group(records, "step").items():
         results = [record["results"] for record in own]
         inside = [found for found in results if found["certain"] < found["needed"]]
         held = sum(count_above(found) == 0 for found in inside)
         if inside:
-            places[f"{step} step, {len(inside)} trials"] = (held, len(inside))
+            counts[f"{step} step, {len(inside)} trials"] = (held, len(inside))
     what = "errors stay below the bounds of the convergence theorems where their condition holds"
-    return [Claim(what, places)] if places else []
+    return [Claim(what, counts)] if counts else []
 
 
 def count_above(found: dict[str, Any]) -> int:
