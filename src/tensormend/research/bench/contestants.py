@@ -145,7 +145,7 @@ def _make_contestants() -> dict[str, Contestant]:
     for method in DENSE:
         for step in ("normalized", "constant"):
             suffix = "" if step == "normalized" else ", constant"
-            about = f"dense NumPy, as fast as it gets, {step} step, spectral initialization"
+            about = f"dense NumPy, written for speed, {step} step, spectral initialization"
             run = partial(run_dense, method=method, step=step)
             add(Contestant(f"fast dense {method}{suffix}", "dense", run, about))
     for peer in PEERS:

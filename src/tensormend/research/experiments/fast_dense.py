@@ -1,11 +1,12 @@
-"""The paper's four methods with dense arrays, as fast as NumPy and SciPy make them.
+"""The paper's four methods with dense arrays, written for speed in NumPy.
 
 The iterates are those of `tensormend.research.experiments.dense` to rounding; only the way to
-compute them differs. Arrays are allocated once and changed in place, only observed entries are
-visited where only they change, leading subspaces come from Gram matrices where the singular values
-allow it, the iterate enters its own projection as it is (Lemma 3.1 of the paper), and RGD shares
-the contractions that its parts have in common, unless it is asked not to. These are the dense
-contestants of the benchmark, and of the figures of the paper.
+compute them differs. Arrays of the size of the tensor are allocated once and changed in place, only
+observed entries are visited where only they change, leading subspaces come from Gram matrices where
+the singular values allow it, the iterate enters its own projection as it is (Lemma 3.1 of the
+paper), and RGD shares the contractions that its parts have in common, unless it is asked not to.
+These are the dense contestants of the benchmark, and of the figures of the paper. Truncations begin
+anew in every iteration, without the bases of the one before.
 
 The array of an `Iterate` is overwritten by the next iteration.
 """
