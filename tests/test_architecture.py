@@ -70,7 +70,7 @@ ORDER = {
     "integrations": ("sklearn xarray",),
     "research": (
         "records progress workers",
-        "summary",
+        "custom summary",
         "runner",
         "pages",
         "experiments",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import tensormend as tm
 from tensormend.core.algebra import Array
 from tensormend.core.manifold import TuckerTangent
+from tensormend.errors import InputError
 
 pytestmark = pytest.mark.numerical
 
@@ -66,3 +68,31 @@ def test_it_runs_in_the_loop_and_through_the_front_door(problem: tm.Problem) -> 
     result = tm.recover(problem.operator, problem.y, rank=2, method=RelaxedDescent(fraction=0.8))
     assert result.success
     assert result.method == "relaxed"
+
+
+def given(problem: tm.Problem) -> dict[str, Any]:
+    """Return the entries of a problem as `complete` takes them."""
+    assert isinstance(problem.operator, tm.Sampling)
+    return {"indices": problem.operator.indices, "shape": problem.shape}
+
+
+def test_it_completes_data_with_an_estimate_of_the_cost(
+    problem: tm.Problem, tmp_path: Path
+) -> None:
+    where = given(problem)
+    method = RelaxedDescent()
+    assert tm.estimate_cost(problem.y, 2, method=method, **where).bytes > 0
+    completion = tm.complete(
+        problem.y, 2, method=method, checkpoint=tmp_path / "checkpoint", **where
+    )
+    assert completion.fit.success
+    completion.save(tmp_path / "model.npz")
+    assert tm.Completion.load(tmp_path / "model.npz").fit.method == "relaxed"
+
+
+@pytest.mark.parametrize("method", [3, RelaxedDescent, object()])
+def test_what_is_no_solver_is_refused(problem: tm.Problem, method: Any) -> None:
+    where = given(problem)
+    for call in (tm.complete, tm.estimate_cost):
+        with pytest.raises(InputError, match="or a solver such as"):
+            call(problem.y, 2, method=method, **where)

@@ -333,9 +333,12 @@ def test_growth_is_measured_and_fitted(tmp_path: Path) -> None:
     (record,) = findings_of(bench).of("growth")
     assert record["series"] == "entries"
     assert record["seconds"]["rcg iteration"] > 0
-    assert scaling.fit_exponent([10, 100], [2, 20]) == pytest.approx(1)
+    assert scaling.fit_exponent([10, 100], [2, 20]) == pytest.approx((1, 0))
     double = [{**record, "x": k, "seconds": {"rcg iteration": float(k) ** 2}} for k in (1, 2, 4)]
-    assert tables.show_growth(Findings(double)).splitlines()[-1] == "| entries | 1 to 4 | 2.00 |"
+    assert (
+        tables.show_growth(Findings(double)).splitlines()[-1]
+        == "| entries | 1 to 4 | 2.00 ± 0.00 |"
+    )
 
 
 def test_the_import_is_timed(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def bench(
             "repeated.",
         ),
     ] = None,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="Your own solver, which takes part in every race of methods; may be repeated.",
+        ),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -93,8 +100,10 @@ def bench(
     from tensormend.research.bench.page import write_performance
     from tensormend.research.bench.suite import run_suite
     from tensormend.research.bench.turns import Benchmark
+    from tensormend.research.custom import check_custom
 
     require_matplotlib()  # fail early
+    check_custom(solver or [])
     repeats = {"quick": 3, "full": 15}[suite] if repeats is None else repeats
     if repeats < 1:
         raise InputError(f"--repeats must be 1 or more, got {repeats}; for example --repeats 3")
@@ -114,6 +123,7 @@ def bench(
             suite,
             only=only or [],
             methods=method or [],
+            solvers=solver or [],
             with_peers=not no_peers,
         )
     elif not records.is_file():

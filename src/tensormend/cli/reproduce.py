@@ -13,6 +13,7 @@ import typer
 from tensormend.cli.exits import FAILURE, INTERRUPTED
 from tensormend.cli.outputs import make_folder
 from tensormend.cli.words import put, say
+from tensormend.errors import InputError
 
 __all__ = ["EXAMPLES", "reproduce"]
 
@@ -51,6 +52,14 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FILE", help="Write a page about all experiments from the records."),
     ] = None,
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:CLASS",
+            help="Your own solver, which enters the experiments that compare methods; may be "
+            "repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Run the experiments of the paper and draw their figures.
 
@@ -58,18 +67,28 @@ def reproduce(
     continued by the same command.
     """
     from tensormend.plotting import require_matplotlib
+    from tensormend.research.custom import check_custom
     from tensormend.research.experiments.catalogue import EXPERIMENTS
     from tensormend.research.experiments.page import write_reproduction
     from tensormend.research.figures.reproduction import save_reproduction
     from tensormend.research.runner import load_records, run_experiment
 
     require_matplotlib()  # fail early
+    solvers = solver or []
+    takers = [each for each, experiment in EXPERIMENTS.items() if experiment.takes_solvers]
+    if solvers and name not in (*takers, "all"):
+        raise InputError(
+            f"--solver goes with {', '.join(takers)} or all, got {name}, which compares no solvers"
+        )
+    check_custom(solvers)
     folder = make_folder(out)
     failures: list[str] = []
     for each in EXPERIMENTS if name == "all" else (name,):
         if not redraw:
             try:
-                summary = run_experiment(EXPERIMENTS[each], preset, folder, stream=sys.stderr)
+                summary = run_experiment(
+                    EXPERIMENTS[each], preset, folder, stream=sys.stderr, solvers=solvers
+                )
             except KeyboardInterrupt:
                 sys.stderr.write("\n")
                 say("interrupted; run the same command again to continue")

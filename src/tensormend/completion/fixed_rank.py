@@ -58,9 +58,8 @@ class FitOptions:
 
 def rank_cost(given: Observations, rank: tuple[int, ...], method: Any, threads: int | None) -> Cost:
     """Estimate the cost of a fit of given rank."""
-    name = method if isinstance(method, str) else getattr(method, "name", "auto")
     size, dtype = len(given.values), given.values.dtype
-    return fit_cost(given.shape, rank, size, dtype, method=name, threads=threads)
+    return fit_cost(given.shape, rank, size, dtype, method=method, threads=threads)
 
 
 def complete_at_rank(

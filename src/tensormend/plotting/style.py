@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ __all__ = [
     "save_png",
     "set_caption",
     "set_legend",
+    "style_methods",
     "tidy",
     "use_style",
 ]
@@ -50,6 +52,11 @@ METHODS: Final = {
     "auto": {"label": "auto", **LINES[4]},
     "rgd-unshared": {"label": "RGD, nothing shared", **LINES[5]},
 }
+OTHER_LINES: Final = (  # of methods that are not in the list above
+    {"color": "#994f00", "marker": "X"},
+    {"color": "#5d3a9b", "marker": "*"},
+    {"color": "#40b0a6", "marker": "p"},
+)
 LEGEND_COLUMNS: Final = 6  # entries beside each other that fit over the widest figure
 STEP_LINES: Final = {"constant": (0, (4, 2)), "normalized": "solid"}
 
@@ -67,6 +74,24 @@ SETTINGS: Any = {
     "svg.hashsalt": "tensormend",  # for reproducible files
     "svg.fonttype": "path",
 }
+
+
+def style_methods(labels: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return label, colour and marker of methods by name, also of those without a style here.
+
+    Parameters
+    ----------
+    labels : mapping of str to str
+        What to call each method that has no style here, by name.
+
+    Examples
+    --------
+    >>> style_methods({"rgd": "", "mine:Fast": "Fast"})["mine:Fast"]["label"]
+    'Fast'
+    """
+    others = iter([name for name in labels if name not in METHODS])
+    lines = zip(others, itertools.cycle(OTHER_LINES), strict=False)
+    return {**METHODS, **{name: {"label": labels[name], **line} for name, line in lines}}
 
 
 def require_matplotlib() -> None:

@@ -24,7 +24,7 @@ from tensormend.recovery.contract import Ordered, Solver, Stepped, Targeted, tra
 from tensormend.recovery.init import corrected_init, random_init, spectral_init
 from tensormend.recovery.loop import Callback, Init, Iteration, solve
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.registry import METHODS, make_solver
+from tensormend.recovery.registry import as_solver
 from tensormend.recovery.result import Result
 from tensormend.recovery.steps import StepRule, as_step
 from tensormend.recovery.stopping import StoppingCriteria
@@ -223,19 +223,14 @@ def _make_solver(
     step: str | float | StepRule | None,
     stop: StoppingCriteria,
 ) -> Solver[Any]:
+    solver: Solver[Any] = as_solver(method)
     if not isinstance(method, str):
-        if isinstance(method, type) or not hasattr(method, "init"):
-            raise InputError(
-                f"method must be one of {', '.join(METHODS)}, or a solver such as "
-                f"tensormend.solvers.{METHODS['sm-qrgd'].class_name}(), got {method!r}"
-            )
         if step is not None:
             raise InputError(
                 f"step must be None where method is a solver, got {step!r}; set the step rule of "
                 "the solver"
             )
-        return method
-    solver: Solver[Any] = make_solver(method)
+        return solver
     if step is not None:
         rule = as_step(step)
         if not isinstance(solver, Stepped):

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensormend.errors import InputError
 
-__all__ = ["METHODS", "Method", "make_solver", "method_table"]
+__all__ = ["METHODS", "Method", "as_solver", "make_solver", "method_table"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,24 @@ def make_solver(name: str, **options: Any) -> Any:
     method = METHODS[name]
     parts = {argument: make_solver(part) for argument, part in method.parts.items()}
     return method.load()(**{**parts, **options})
+
+
+def as_solver(method: Any) -> Any:
+    """Return the solver of a name with its default settings, and a solver as it is.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if isinstance(method, str):
+        return make_solver(method)
+    if isinstance(method, type) or not all(hasattr(method, part) for part in ("init", "step")):
+        raise InputError(
+            f"method must be one of {', '.join(METHODS)}, or a solver such as "
+            f"tensormend.solvers.{METHODS['sm-qrgd'].class_name}(), got {method!r}"
+        )
+    return method
 
 
 def method_table() -> str:

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from tensormend.core import kernels
 from tensormend.research import records
+from tensormend.research.custom import is_custom, takes_step
 from tensormend.research.progress import Progress
 from tensormend.research.records import (
     Record,
@@ -78,6 +79,8 @@ class Experiment:
     seed_name : str, optional
         What enters the seeds instead of the name, for an experiment that has been renamed since its
         records were made.
+    takes_solvers : bool, default=False
+        Whether solvers of users can enter it: on the problems of SM-QRGD with the kernels.
     """
 
     name: str
@@ -90,10 +93,25 @@ class Experiment:
     packages: tuple[str, ...] = ()
     claims: Callable[[Sequence[Record]], Sequence[Claim]] = lambda _: ()
     seed_name: str | None = None
+    takes_solvers: bool = False
 
-    def cells(self, preset: str) -> list[Settings]:
-        """Return the settings of every cell with its seed."""
-        return [{**settings, "seed": self._seed(settings)} for settings in self.grid(preset)]
+    def cells(self, preset: str, solvers: Sequence[str] = ()) -> list[Settings]:
+        """Return the settings of every cell with its seed.
+
+        Solvers of users follow SM-QRGD wherever it runs with the kernels, on the same problem. One
+        without a choice of step runs once, where the others take the normalized step.
+        """
+        out: list[Settings] = []
+        cells = [{**settings, "seed": self._seed(settings)} for settings in self.grid(preset)]
+        steps = {cell.get("step") for cell in cells}
+        for cell in cells:
+            out.append(cell)
+            is_fast = cell.get("implementation", "kernels") == "kernels"
+            if self.takes_solvers and is_fast and cell.get("method") == "sm-qrgd":
+                is_shared = len(steps) == 1 or cell.get("step") != "constant"
+                chosen = [name for name in solvers if is_shared or takes_step(name)]
+                out.extend({**cell, "method": name} for name in chosen)
+        return out
 
     def _seed(self, settings: Settings) -> int:
         if "seed" in settings:
@@ -122,6 +140,7 @@ def run_experiment(
     wanted: Callable[[Settings], bool] = lambda _: True,
     again: Callable[[Settings], bool] = lambda _: False,
     processes: int | None = None,
+    solvers: Sequence[str] = (),
 ) -> Summary:
     """Run the cells that are missing from the file of an experiment, and append them to it.
 
@@ -140,6 +159,8 @@ def run_experiment(
         Tells whether a cell is run even where there is a record of it. None by default.
     processes : int, optional
         Number of untimed cells to run side by side. Default: all cores.
+    solvers : sequence of str, default=()
+        Solvers of users that enter the experiment, as ``module:Class``.
 
     Returns
     -------
@@ -147,8 +168,8 @@ def run_experiment(
     """
     path = folder / f"{experiment.name}.jsonl"
     there = {_key(record["settings"]) for record in load_records(experiment.name, preset, folder)}
-    cells = {_key(settings): settings for settings in experiment.cells(preset)}
-    positions = {key: k for k, key in enumerate(cells)}
+    cells = {_key(settings): settings for settings in experiment.cells(preset, solvers)}
+    positions = _positions(cells.values())
     chosen = {key: settings for key, settings in cells.items() if wanted(settings)}
     missing = [s for key, s in chosen.items() if key not in there or again(s)]
     processes = 1 if experiment.timed else min(kernels.thread_count(processes), len(missing))
@@ -165,6 +186,16 @@ def run_experiment(
         store_records([path.with_suffix(".jsonl.gz"), path], path)
         path.unlink()
     return Summary(len(missing), len(chosen) - len(missing), tuple(failures))
+
+
+def _positions(cells: Iterable[Settings]) -> dict[str, int]:
+    """Return the place of every cell among the records, that of SM-QRGD for solvers of users."""
+    positions: dict[str, int] = {}
+    count = 0
+    for settings in cells:
+        count += not is_custom(settings.get("method", ""))
+        positions[_key(settings)] = count - 1
+    return positions
 
 
 def run_cells(

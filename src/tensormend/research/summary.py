@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tensormend.research.records import Record
 
-__all__ = ["Bar", "Claim", "divide", "group", "least"]
+__all__ = ["Bar", "Claim", "divide", "format_spread", "group", "least"]
 
 T = TypeVar("T")
 
@@ -32,6 +33,18 @@ def least(values: Iterable[float | None]) -> float | None:
     (2.0, None)
     """
     return min((value for value in values if value is not None), default=None)
+
+
+def format_spread(values: Sequence[float]) -> str:
+    """Return the median of some values, with the least and the largest where there are several.
+
+    Examples
+    --------
+    >>> format_spread([0.31, 0.3, 0.35]), format_spread([2.0])
+    ('0.31 [0.3, 0.35]', '2')
+    """
+    median = f"{statistics.median(values):.3g}"
+    return median if len(values) == 1 else f"{median} [{min(values):.3g}, {max(values):.3g}]"
 
 
 def divide(a: float | None, b: float | None) -> float | None:

@@ -71,7 +71,7 @@ def fit_cost(
     size: int,
     dtype: Any = np.float64,
     *,
-    method: str = "auto",
+    method: Any = "auto",
     passes: int = TYPICAL_PASSES,
     threads: int | None = None,
     given: bool = True,
@@ -88,8 +88,8 @@ def fit_cost(
         Number of observed entries.
     dtype : dtype, default=float64
         Their data type.
-    method : str, default='auto'
-        Name of the method.
+    method : str or solver, default='auto'
+        The method, or its name.
     passes : int, default=TYPICAL_PASSES
         Passes over the entries; an iteration makes from one to some forty of them.
     threads : int, optional

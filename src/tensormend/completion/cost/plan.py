@@ -26,7 +26,7 @@ from tensormend.core.subspaces import FULL_BASIS
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.operators.spectral import MANY_SAMPLES
 from tensormend.recovery.contract import IterationCost, Ordered, cost_of
-from tensormend.recovery.registry import make_solver
+from tensormend.recovery.registry import as_solver
 
 __all__ = ["Plan", "measure_speed"]
 
@@ -58,20 +58,20 @@ class Plan:
         Size of tensor and data.
     width : int
         Bytes of a number.
-    method : str, default='auto'
-        Name of the method.
+    method : str or solver, default='auto'
+        The method, or its name.
     """
 
     shape: tuple[int, ...]
     rank: tuple[int, ...]
     size: int
     width: int
-    method: str = "auto"
+    method: Any = "auto"
 
     @functools.cached_property
     def solver(self) -> Any:
-        """The method with its default settings."""
-        return make_solver(self.method)
+        """The method, with its default settings where it is named."""
+        return as_solver(self.method)
 
     @functools.cached_property
     def cost(self) -> IterationCost:

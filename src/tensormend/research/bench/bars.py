@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tensormend.research.bench.contestants import AUTO, DENSE_NAMES
 from tensormend.research.bench.findings import Findings
+from tensormend.research.custom import is_custom
 from tensormend.research.summary import Bar, divide
 
 __all__ = ["FEWEST", "check_bars", "fewest"]
@@ -105,12 +106,12 @@ def _check_large(findings: Findings) -> Iterator[Bar]:
     yield Bar.at_least("two threads against one, a gradient pass there", 1.7, divide(*both))
 
 
-def fewest(findings: Findings, rank: int) -> float | None:
-    """Return the smallest fraction of entries from which on, going down, ``auto`` recovered."""
+def fewest(findings: Findings, rank: int, contestant: str = AUTO) -> float | None:
+    """Return the smallest fraction of entries from which on, going down, a method recovered."""
     rungs = {
         record["ratio"]: record["n_recovered"] >= record["n_needed"]
         for record in findings.of("few")
-        if record["contestant"] == AUTO and record["rank"] == rank
+        if record["contestant"] == contestant and record["rank"] == rank
     }
     smallest = None
     for ratio in sorted(rungs, reverse=True):
@@ -130,7 +131,11 @@ def _check_grid(findings: Findings) -> Iterator[Bar]:
     lost: list[str] = []
     for case in findings.case_names("grid"):
         entries = findings.entries("grid", case)
-        times = {e.contestant: e.seconds for e in entries if e.seconds is not None}
+        times = {
+            e.contestant: e.seconds
+            for e in entries
+            if e.seconds is not None and not is_custom(e.contestant)
+        }
         if AUTO not in times:
             lost += [case] if times else []
         else:

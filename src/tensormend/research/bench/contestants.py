@@ -16,6 +16,7 @@ from tensormend.recovery.entry import recover
 from tensormend.recovery.registry import METHODS
 from tensormend.research.bench.peers import PEERS
 from tensormend.research.bench.timed_run import Contestant, TimedRun
+from tensormend.research.custom import is_custom, make_method
 from tensormend.research.experiments import fast_dense
 
 __all__ = ["DENSE_NAMES", "find_contestant"]
@@ -42,13 +43,14 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
     residual of that run is smaller.
     """
     given, memory = timed.given, timed.memory
+    solver = make_method(method) if is_custom(method) else method
     settings: dict[str, Any] = {"max_iter": MAX_ITER, "time_limit": timed.budget, **options}
     if "errors" not in memory:
         with_truth = recover(
             Sampling(given.shape, given.indices),
             given.values,
             given.rank,
-            method=method,
+            method=solver,
             truth=given.truth,
             tol=timed.accuracy * 1e-3,
             truth_tol=timed.accuracy,
@@ -69,7 +71,7 @@ def run_ours(timed: TimedRun, *, method: str, **options: Any) -> None:
             given.rank,
             indices=given.indices,
             shape=given.shape,
-            method=method,
+            method=solver,
             tol=memory["tol"],
             **settings,
         )
@@ -167,7 +169,9 @@ FAILING = {
 
 
 def find_contestant(name: str) -> Contestant:
-    """Return a contestant by its name."""
+    """Return a contestant by its name, or the solver of a user by ``module:Class``."""
+    if is_custom(name):
+        return Contestant(name, "custom", partial(run_ours, method=name), f"--solver {name}")
     contestants = CONTESTANTS | FAILING
     if name not in contestants:
         raise InputError(f"a contestant is one of {'; '.join(CONTESTANTS)}, got {name!r}")

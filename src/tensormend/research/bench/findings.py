@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tensormend.research.bench.cases import Case
 from tensormend.research.records import Record
-from tensormend.research.summary import divide, least
+from tensormend.research.summary import divide, format_spread, least
 
 __all__ = ["Entry", "Findings"]
 
@@ -40,6 +40,11 @@ class Entry:
         if self.outcome != "reached":
             return None
         return statistics.median(float(run["seconds"]) for run in self.runs)
+
+    @property
+    def spread(self) -> str:
+        """The median of the runs with the least and the largest, where every run was accurate."""
+        return format_spread([float(run["seconds"]) for run in self.runs])
 
     @property
     def median_run(self) -> Record:

@@ -15,6 +15,7 @@ from tensormend.research.bench.bars import check_bars
 from tensormend.research.bench.findings import Findings
 from tensormend.research.bench.ranks import FIBRES
 from tensormend.research.bench.scaling import fit_exponent
+from tensormend.research.custom import label_method
 from tensormend.research.pages import Section, link, make_table, show_bars, show_picture, write_page
 from tensormend.research.records import Record, read_records, store_records
 
@@ -61,7 +62,7 @@ def _draw_pictures(findings: Findings, folder: Path) -> dict[str, Path]:
     if series:
         fitted = {
             name: {
-                what: (x, y, fit_exponent(x, y) if len(x) > 1 else None)
+                what: (x, y, fit_exponent(x, y)[0] if len(x) > 2 else None)
                 for what, (x, y) in lines.items()
             }
             for name, lines in series.items()
@@ -76,7 +77,7 @@ def _collect_curves(findings: Findings, case: str) -> list[tuple[str, str, Any]]
     for entry in findings.entries("races", case):
         points = [p for p in entry.median_run.get("curve", []) if None not in p and p[1] > 0]
         if points:
-            label = entry.contestant
+            label = label_method(entry.contestant)
             label += "" if entry.seconds is not None else f" ({entry.outcome})"
             curves.append((label, entry.family, np.array(points)))
     return curves

@@ -97,14 +97,17 @@ def _measure_point(
     bench.note(f"scaling: {case.name}: " + ", ".join(f"{k} {v:.3g}" for k, v in medians.items()))
 
 
-def fit_exponent(xs: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return the least-squares slope of log seconds over log x.
+def fit_exponent(xs: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """Return the least-squares slope of log seconds over log x, and its standard error.
 
     Examples
     --------
-    >>> round(fit_exponent([1, 2, 4], [3, 12, 48]), 6)
-    2.0
+    >>> slope, error = fit_exponent([1, 2, 4], [3, 12, 48])
+    >>> round(slope, 6), round(error, 6)
+    (2.0, 0.0)
     """
     x, y = np.log(np.asarray(xs, dtype=float)), np.log(np.asarray(seconds, dtype=float))
-    x = x - x.mean()
-    return float(x @ y / (x @ x))
+    x, y = x - x.mean(), y - y.mean()
+    slope = float(x @ y / (x @ x))
+    freedom = max(len(x) - 2, 1)
+    return slope, float(np.sqrt(np.sum((y - slope * x) ** 2) / freedom / (x @ x)))

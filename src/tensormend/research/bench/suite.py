@@ -47,16 +47,20 @@ FEW_BUDGET = 8.0
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a section to run: cases and contestants by name, all if there are none."""
+    """What of a section to run: cases and contestants by name, all if there are none.
+
+    Solvers of users come in addition to the contestants.
+    """
 
     suite: str
     cases: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     with_peers: bool = True
+    solvers: tuple[str, ...] = ()
 
     def contestants(self, names: Sequence[str]) -> list[str]:
         """Return those of the names that are chosen; what was asked for by name comes along."""
-        chosen = self.methods or tuple(names)
+        chosen = (*(self.methods or tuple(names)), *self.solvers)
         return [
             name for name in chosen if self.with_peers or find_contestant(name).family != "peer"
         ]
@@ -97,7 +101,7 @@ def _run_grid(bench: Benchmark, choice: Choice) -> None:
 def _run_few(bench: Benchmark, choice: Choice) -> None:
     """Find how few entries are enough: lower their fraction until it fails."""
     settings = replace(bench, budget=FEW_BUDGET)
-    for name in choice.methods or (AUTO,):
+    for name in choice.contestants((AUTO,)):
         for rank, bar in FEWEST.items():
             for ratio in (ratio for ratio in RATIOS if ratio <= HEADROOM * bar):
                 case = Case(f"n100-r{rank}-{ratio:g}", 100, rank, ratio, accuracy=FEW_ACCURACY)
@@ -158,10 +162,12 @@ def run_suite(
     only: Sequence[str] = (),
     methods: Sequence[str] = (),
     with_peers: bool = True,
+    solvers: Sequence[str] = (),
 ) -> None:
     """Run a suite, or those sections or cases of it that ``only`` names.
 
-    Cases without a section are races; with one, they are those of it to run.
+    Solvers of users, as ``module:Class``, take part in races, the grid and the search for the
+    fewest entries. Cases without a section are races; with one, they are those of it to run.
     Records of a section or a case that is run again are replaced; the others stay.
     """
     cases = {QUICK.name, *RACES, *(case.name for case in GRID), *list_cases()}
@@ -176,7 +182,7 @@ def run_suite(
     chosen = tuple(name for name in only if name not in SECTIONS)
     sections = [name for name in only if name in SECTIONS]
     sections = sections or (["races"] if chosen else list(SUITES[suite]))
-    choice = Choice(suite, chosen, tuple(methods), with_peers)
+    choice = Choice(suite, chosen, tuple(methods), with_peers, tuple(solvers))
     for section in sections:
         filter_records(bench.records, _outside(section, chosen))
         started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -9,8 +9,10 @@ from tensormend.research.bench.bars import FEWEST, fewest
 from tensormend.research.bench.contestants import AUTO
 from tensormend.research.bench.findings import Entry, Findings
 from tensormend.research.bench.scaling import fit_exponent
+from tensormend.research.custom import is_custom, label_method
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
+from tensormend.research.summary import format_spread
 
 __all__ = [
     "show_builds",
@@ -26,9 +28,9 @@ MEGABYTE = 1e6
 
 
 def show_outcome(entry: Entry) -> str:
-    """Return the seconds of a contestant, or why it has none."""
+    """Return the seconds of a contestant with their spread, or why it has none."""
     if entry.seconds is not None:
-        return f"{entry.seconds:.3g}"
+        return entry.spread
     message = " ".join(entry.message.split())
     if entry.outcome == "missed":
         return f"missed the accuracy ({message})"
@@ -48,7 +50,9 @@ def show_races(findings: Findings, case: str) -> str:
         peak = f"{entry.peak_bytes / MEGABYTE:.0f}" if entry.peak_bytes else ""
         n_iter = entry.median_run.get("n_iter", "") if entry.seconds is not None else ""
         n_runs = len(entry.runs) if entry.seconds is not None else ""
-        rows.append((entry.contestant, show_outcome(entry), times, n_iter, n_runs, peak))
+        rows.append(
+            (label_method(entry.contestant), show_outcome(entry), times, n_iter, n_runs, peak)
+        )
     head = ["contestant", "seconds", "times our best", "iterations", "runs", "peak memory, MB"]
     return make_table(head, rows)
 
@@ -59,7 +63,7 @@ def show_contestants(findings: Findings) -> str:
     records = findings.of("contestant", "races")
     found = {record["contestant"]: record for record in records if record["contestant"] in names}
     rows = [
-        (name, record["about"], record["versions"] or "tensormend")
+        (label_method(name), record["about"], record["versions"] or "tensormend")
         for name, record in found.items()
     ]
     return make_table(["contestant", "what it does", "software"], rows)
@@ -79,7 +83,8 @@ def show_passes(findings: Findings) -> str:
             gain = f"{alone[what] / seconds:.2f}" if record["threads"] > 1 else ""
             speed = f"{record['read_bytes'] / seconds / 1e9:.3g}"
             facts = (case["n"], f"{case['ratio']:g}", f"{case['size']:,}", record["threads"])
-            rows.append((*facts, what, f"{1e3 * seconds:.3g}", speed, times, gain))
+            shown = format_spread([1e3 * t for t in record["times"][what]])
+            rows.append((*facts, what, shown, speed, times, gain))
     head = ["n", "ratio", "entries", "threads", "what", "ms", "GB/s", "reads", "gain by threads"]
     return make_table(head, rows)
 
@@ -137,34 +142,39 @@ def show_grid(findings: Findings) -> str:
     for case in findings.case_names("grid"):
         cells = {entry.contestant: entry for entry in entries if entry.case.name == case}
         times = {name: cells[name].seconds for name in names if name in cells}
-        reached = [t for t in times.values() if t is not None]
+        reached = [t for name, t in times.items() if t is not None and not is_custom(name)]
         own = times.get(AUTO)
         ratio = f"{own / min(reached):.2f}" if own is not None else ""
         shown = [_short(cells.get(name)) for name in names]
         rows.append((case, *shown, ratio))
-    return make_table(["cell", *names, f"{AUTO} beside the best"], rows)
+    return make_table(["cell", *map(label_method, names), f"{AUTO} beside the best"], rows)
 
 
 def _short(entry: Entry | None) -> str:
     if entry is None:
         return ""
-    return entry.outcome if entry.seconds is None else f"{entry.seconds:.3g}"
+    return entry.outcome if entry.seconds is None else entry.spread
 
 
 def show_few(findings: Findings) -> str:
-    """Return the smallest fraction of entries that is enough, by rank."""
-    ranks = sorted({record["rank"] for record in findings.of("few")})
+    """Return the smallest fraction of entries that is enough, by contestant and rank."""
     rows = []
-    for rank in ranks:
-        found = fewest(findings, rank)
-        rungs = [
-            f"{record['ratio']:g}: {record['n_recovered']}"
-            for record in findings.of("few")
-            if record["rank"] == rank and record["contestant"] == AUTO
-        ]
-        bar = f"{FEWEST[rank]:g}" if rank in FEWEST else ""
-        rows.append((rank, "none" if found is None else f"{found:g}", bar, ", ".join(rungs)))
-    return make_table(["rank", "smallest ratio", "bar", "recovered of 5, by ratio"], rows)
+    for (name, rank), records in group_few(findings).items():
+        found = fewest(findings, rank, name)
+        rungs = [f"{record['ratio']:g}: {record['n_recovered']}" for record in records]
+        bar = f"{FEWEST[rank]:g}" if rank in FEWEST and name == AUTO else ""
+        smallest = "none" if found is None else f"{found:g}"
+        rows.append((label_method(name), rank, smallest, bar, ", ".join(rungs)))
+    head = ["contestant", "rank", "smallest ratio", "bar", "recovered of 5, by ratio"]
+    return make_table(head, rows)
+
+
+def group_few(findings: Findings) -> dict[tuple[str, int], list[Record]]:
+    """Return the records of the search for the fewest entries, by contestant and rank."""
+    found: dict[tuple[str, int], list[Record]] = {}
+    for record in findings.of("few"):
+        found.setdefault((record["contestant"], record["rank"]), []).append(record)
+    return found
 
 
 def growth_series(
@@ -192,7 +202,7 @@ def show_growth(findings: Findings) -> str:
         shown = []
         for what in names:
             x, y = lines.get(what, ([], []))
-            shown.append(f"{fit_exponent(x, y):.2f}" if len(x) > 1 else "")
+            shown.append("{:.2f} ± {:.2f}".format(*fit_exponent(x, y)) if len(x) > 2 else "")
         rows.append((name, span, *shown))
     return make_table(["what grows", "from, to", *names], rows)
 

@@ -108,7 +108,8 @@ class Contestant:
     name : str
         What tables and records call it.
     family : str
-        ``"ours"``, ``"dense"`` (the paper's methods in NumPy) or ``"peer"``.
+        ``"ours"``, ``"dense"`` (the paper's methods in NumPy), ``"peer"``, or ``"custom"`` for a
+        solver of the user.
     run : callable
         Recovers the tensor of a `TimedRun`.
     about : str, default=''

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tensormend.research.custom import is_custom, label_method
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
@@ -99,15 +100,19 @@ def count_repeats(records: Sequence[Record]) -> str:
 def _tabulate(records: Sequence[Record], varied: str) -> str:
     """Median iterations and seconds by method; in bold the least time of each row."""
     rows = []
+    names = [*METHODS, UNSHARED, *custom_methods(records)]
     for key, own in group(records, "implementation", "step", varied).items():
         by_method = {method: runs for (method,), runs in group(own, "method").items()}
         best = _fastest({name: runs for name, runs in by_method.items() if _arrived(runs)})
-        cells = [
-            _cell(by_method.get(method, []), method == best) for method in (*METHODS, UNSHARED)
-        ]
+        cells = [_cell(by_method.get(method, []), method == best) for method in names]
         rows.append((*key, *cells))
-    names = [*METHODS, UNSHARED]
-    return make_table(["implementation", "step", varied, *names], rows)
+    return make_table(["implementation", "step", varied, *map(label_method, names)], rows)
+
+
+def custom_methods(records: Sequence[Record]) -> list[str]:
+    """Name the solvers of users among the methods of records."""
+    methods = dict.fromkeys(record["settings"]["method"] for record in records)
+    return [method for method in methods if is_custom(method)]
 
 
 def _arrived(records: Sequence[Record]) -> bool:
@@ -141,11 +146,12 @@ def _compare(records: Sequence[Record], varied: str) -> str:
     for (implementation, step), own in group(records, "implementation", "step").items():
         more = ""
         if any(record["settings"]["method"] == UNSHARED for record in own):
-            unshared = [r for r in own if r["settings"]["method"] != "rgd"]
+            unshared = [r for r in own if r["settings"]["method"] in (*METHODS[:2], UNSHARED)]
             line = _compare_one(unshared, varied)
             lines.append(f"* {implementation}, {step} step, RGD sharing nothing: {line}")
             more = ", RGD sharing contractions"
-        shared = [r for r in own if r["settings"]["method"] in METHODS]
+        rivals = (*METHODS, *custom_methods(own))
+        shared = [r for r in own if r["settings"]["method"] in rivals]
         lines.append(f"* {implementation}, {step} step{more}: {_compare_one(shared, varied)}")
     return "\n".join(lines)
 
@@ -159,12 +165,13 @@ def _compare_one(records: Sequence[Record], varied: str) -> str:
         arrived = {m: r for (m,), r in group(runs, "method").items() if _arrived(r)}
         if "sm-qrgd" not in arrived:
             continue
-        firsts += _fastest(arrived) == "sm-qrgd"
+        rivals = {method: own for method, own in arrived.items() if not is_custom(method)}
+        firsts += _fastest(rivals) == "sm-qrgd"
         count, seconds = _median_effort(arrived.pop("sm-qrgd"))
         for method, effort in ((m, _median_effort(r)) for m, r in arrived.items()):
             factors.setdefault(method, []).append((effort[0] / count, effort[1] / seconds))
     spans = ", ".join(
-        f"{method} takes {_span([f[0] for f in values])} times its iterations and "
+        f"{label_method(method)} takes {_span([f[0] for f in values])} times its iterations and "
         f"{_span([f[1] for f in values])} times its time"
         for method, values in factors.items()
     )
@@ -236,7 +243,7 @@ def _growth(records: Sequence[Record], varied: str) -> str:
     growth = _growths(records, varied)
     if max(growth.values()) == 1:
         return ""
-    listed = ", ".join(f"{method} {factor:.2g}" for method, factor in growth.items())
+    listed = ", ".join(f"{label_method(name)} {factor:.2g}" for name, factor in growth.items())
     return f" Longest over shortest time in the panel: {listed}."
 
 
@@ -254,4 +261,5 @@ EXPERIMENT = Experiment(
     timed=True,
     claims=claims,
     paired=("implementation", "method", "step", "repeat"),
+    takes_solvers=True,
 )

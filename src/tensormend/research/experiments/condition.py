@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tensormend.research.custom import label_method
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     STEPS,
@@ -76,17 +77,22 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     counts: dict[str, list[int]] = {}
     times: dict[str, list[float]] = {}
     missed = []
-    for key, own in group(records, "step", "implementation", "kappa").items():
+    keys = ("method", "step", "implementation", "kappa")
+    several = len(group(records, "method")) > 1
+    head = ["step", "implementation", "κ₂", "iterations", "error", "seconds"]
+    for (method, *key), own in group(records, *keys).items():
         step, implementation, kappa = key
         results = own[0]["results"]
-        if implementation == "kernels":
+        if implementation == "kernels" and method == "sm-qrgd":
             counts.setdefault(step, []).append(results["n_iter"])
             if not results["reached"]:
                 missed.append(f"κ₂ = {kappa} with the {step} step")
         error = results["trace"]["error"][-1]
         seconds = median_seconds(own)
-        times.setdefault(f"{implementation}, {step} step", []).append(seconds)
-        rows.append((*key, results["n_iter"], f"{error:.1e}", format_seconds(own)))
+        if method == "sm-qrgd":
+            times.setdefault(f"{implementation}, {step} step", []).append(seconds)
+        who = (label_method(method),) if several else ()
+        rows.append((*who, *key, results["n_iter"], f"{error:.1e}", format_seconds(own)))
     ranges = "; ".join(
         f"{step} step {min(values)} to {max(values)} iterations" for step, values in counts.items()
     )
@@ -106,9 +112,7 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     )
     settings = records[0]["settings"]
     return {
-        "table": make_table(
-            ["step", "implementation", "κ₂", "iterations", "error", "seconds"], rows
-        ),
+        "table": make_table(["method", *head] if several else head, rows),
         "formula": check_formula(records),
         "verdict": f"Over all condition numbers: {ranges}. {ending} {seconds_in_words}",
         "size": f"n = {settings['n']}, r = {settings['rank']}, ρ = {settings['ratio']}",
@@ -118,7 +122,8 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Say whether the number of iterations depends on the condition number."""
     counts = {}
-    for (implementation, step), own in group(records, "implementation", "step").items():
+    ours = [record for record in records if record["settings"]["method"] == "sm-qrgd"]
+    for (implementation, step), own in group(ours, "implementation", "step").items():
         iterations = [record["results"]["n_iter"] for record in own]
         arrived = all(record["results"]["reached"] for record in own)
         is_stable = arrived and max(iterations) / min(iterations) < STABLE
@@ -138,4 +143,5 @@ EXPERIMENT = Experiment(
     timed=True,
     claims=claims,
     paired=("implementation", "kappa", "step", "repeat"),
+    takes_solvers=True,
 )

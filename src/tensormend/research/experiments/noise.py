@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from tensormend.core.tucker import degrees_of_freedom
+from tensormend.research.custom import label_method
 from tensormend.research.experiments.traces import (
     IMPLEMENTATIONS,
     draw_again,
-    format_spread,
     median_trace,
     run_completion,
 )
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import Claim, group
+from tensormend.research.summary import Claim, format_spread, group
 
 __all__ = ["EXPERIMENT", "times_to_floor"]
 
@@ -59,21 +59,25 @@ def times_to_floor(records: Sequence[Record]) -> tuple[float, list[float]]:
 
 def describe(records: Sequence[Record]) -> dict[str, str]:
     """Compare the errors reached and the times to them."""
-    head = ["implementation", "SNR", "error SM-QRGD", "error SeMPIHT"]
-    head += ["seconds SM-QRGD", "seconds SeMPIHT"]
+    others = list(dict.fromkeys(r["settings"]["method"] for r in records))
+    methods = [*METHODS, *(name for name in others if name not in METHODS)]
+    labels = ["SM-QRGD", "SeMPIHT", *map(label_method, methods[len(METHODS) :])]
+    head = ["implementation", "SNR"]
+    head += [f"{what} {label}" for what in ("error", "seconds") for label in labels]
     rows = []
     ratios: dict[str, list[float]] = {name: [] for name in IMPLEMENTATIONS}
     gaps, floors = [], []
     for (implementation, snr), own in group(records, "implementation", "snr").items():
         by_method = group(own, "method")
-        if len(by_method) < len(METHODS):
+        if not all((method,) in by_method for method in METHODS):
             continue
         ours, theirs = (times_to_floor(by_method[(method,)]) for method in METHODS)
         gaps.append(abs(ours[0] / theirs[0] - 1))
         ratios[implementation].append(float(np.median(theirs[1]) / np.median(ours[1])))
         floors.append(ours[0] * 10 ** (snr / 20))
-        cells = [f"{error:.3g}" for error, _ in (ours, theirs)]
-        cells += [format_spread(times) for _, times in (ours, theirs)]
+        found = [times_to_floor(by_method[(m,)]) if (m,) in by_method else None for m in methods]
+        cells = [f"{one[0]:.3g}" if one else "" for one in found]
+        cells += [format_spread(one[1]) if one else "" for one in found]
         rows.append((implementation, f"{snr} dB", *cells))
     same = "the same error" if max(gaps) < SAME else "not quite the same error"
     speeds = "; ".join(
@@ -98,7 +102,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     same, faster = {}, {}
     for (implementation, snr), own in group(records, "implementation", "snr").items():
         by_method = group(own, "method")
-        if len(by_method) < len(METHODS):
+        if not all((method,) in by_method for method in METHODS):
             continue
         ours, theirs = (times_to_floor(by_method[(method,)]) for method in METHODS)
         place = f"{implementation}, {snr} dB"
@@ -128,4 +132,5 @@ EXPERIMENT = Experiment(
     timed=True,
     claims=claims,
     paired=("implementation", "method", "snr", "repeat"),
+    takes_solvers=True,
 )

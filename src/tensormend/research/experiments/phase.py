@@ -20,6 +20,7 @@ from tensormend.errors import DataWarning
 from tensormend.recovery.entry import recover
 from tensormend.recovery.loop import Iteration
 from tensormend.recovery.result import Status
+from tensormend.research.custom import is_custom, label_method, make_method
 from tensormend.research.experiments.traces import draw_completion
 from tensormend.research.pages import make_table
 from tensormend.research.records import Record
@@ -81,8 +82,8 @@ def _run_trial(settings: Settings, trial: int) -> tuple[int, Status]:
             operator,
             y,
             settings["rank"],
-            method=method,
-            init=INITS[method],
+            method=make_method(method),
+            init=INITS.get(method),
             truth=truth,
             tol=0,
             xtol=0,
@@ -179,14 +180,16 @@ def describe_grid(records: Sequence[Record]) -> str:
             trials[own["method"], own["rank"], own["ratio"]] += own["trials"]
         return trials
 
-    wanted = count(grid(records[0]["preset"]))
     found = count(record["settings"] for record in records)
+    wanted = count(grid(records[0]["preset"]))
+    for method in dict.fromkeys(cell[0] for cell in found if is_custom(cell[0])):
+        wanted |= {(method, *where): n for (name, *where), n in wanted.items() if name == "sm-qrgd"}
     head = f"{len(wanted)} cells of method, rank and ratio, with {max(wanted.values())} trials each"
     if found == wanted:
         return head
     methods: dict[str, list[int]] = {}
     for cell in wanted:
-        methods.setdefault(cell[0], []).append(found[cell])
+        methods.setdefault(label_method(cell[0]), []).append(found[cell])
     ranges = (
         f"{method} {min(trials)}" + (f" to {max(trials)}" if max(trials) > min(trials) else "")
         for method, trials in methods.items()
@@ -201,14 +204,14 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     lines: dict[str, Boundary] = {}
     n = records[0]["settings"]["n"]
     for (method,), own in group(records, "method").items():
-        line = fit_boundary(own)
+        line, who = fit_boundary(own), (label_method(method), INITS.get(method, "its own"))
         if line is None:
-            rows.append((method, INITS[method], "outside the grid", "", ""))
+            rows.append((*who, "outside the grid", "", ""))
             continue
-        lines[method] = line
+        lines[label_method(method)] = line
         at = f"{line.ratios[-1]:.3f} at r = {line.ranks[-1]:.0f}"
         form = line.formula or "no line"
-        rows.append((method, INITS[method], form, f"{line.r_squared:.3f}", at))
+        rows.append((*who, form, f"{line.r_squared:.3f}", at))
     return {
         "table": make_table(head, rows),
         "n": str(n),
@@ -269,10 +272,18 @@ def _count_limited(records: Sequence[Record]) -> str:
         results = [record["results"] for record in own]
         failures = sum(found["n_trials"] - found["n_successes"] for found in results)
         limited = sum(found["n_limited"] for found in results)
-        parts.append(f"{method} {limited} of {failures}")
+        parts.append(f"{label_method(method)} {limited} of {failures}")
     return ", ".join(parts)
 
 
 EXPERIMENT = Experiment(
-    "phase", "Phase transition", grid, run, describe, timed=False, paired=("method",), claims=claims
+    "phase",
+    "Phase transition",
+    grid,
+    run,
+    describe,
+    timed=False,
+    paired=("method",),
+    claims=claims,
+    takes_solvers=True,
 )

@@ -18,11 +18,11 @@ from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
 from tensormend.operators import Sampling
 from tensormend.recovery.entry import recover
-from tensormend.recovery.registry import make_solver
-from tensormend.recovery.steps import as_step
+from tensormend.research.custom import make_method
 from tensormend.research.experiments import fast_dense
 from tensormend.research.records import Record
 from tensormend.research.runner import Settings
+from tensormend.research.summary import format_spread
 from tensormend.simulate import add_noise, gaussian_tucker, noise_level, sample_indices
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "draw_again",
     "draw_completion",
     "format_seconds",
-    "format_spread",
     "median_init_seconds",
     "median_seconds",
     "median_trace",
@@ -117,7 +116,7 @@ def _run_kernels(
         operator,
         y,
         truth.rank,
-        method=make_solver(settings["method"], step_rule=as_step(options.pop("step")), **options),
+        method=make_method(settings["method"], **options),
         truth=truth,
         truth_tol=settings["tol"],
         max_iter=max_iter,
@@ -161,12 +160,6 @@ def median_seconds(records: Sequence[Record]) -> float:
 def format_seconds(records: Sequence[Record]) -> str:
     """Median of the times, with the least and the largest where there are several."""
     return format_spread([record["results"]["seconds"] for record in records])
-
-
-def format_spread(seconds: Sequence[float]) -> str:
-    """Median of some times, with the least and the largest where there are several."""
-    median = f"{np.median(seconds):.3g}"
-    return median if len(seconds) == 1 else f"{median} [{min(seconds):.3g}, {max(seconds):.3g}]"
 
 
 def median_init_seconds(records: Sequence[Record]) -> float:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from tensormend.plotting.style import (
-    METHODS,
     STEP_LINES,
     format_power,
     mark,
@@ -16,8 +15,10 @@ from tensormend.plotting.style import (
     plain_log,
     set_caption,
     set_legend,
+    style_methods,
     tidy,
 )
+from tensormend.research.custom import label_methods
 from tensormend.research.experiments.comparison import VARIED, count_repeats
 from tensormend.research.experiments.traces import median_seconds, median_trace
 from tensormend.research.figures.curves import TERMS
@@ -26,12 +27,14 @@ from tensormend.research.summary import group
 
 __all__ = ["draw_comparison"]
 
+Styles = dict[str, dict[str, str]]
 AXES: Final = {"rank": "rank r", "n": "size n", "ratio": "sampling ratio ρ"}
 
 
 def draw_comparison(records: Sequence[Record]) -> Any:
     """Error against time, and time against rank, size and ratio."""
     parts = group(records, "implementation")
+    styles = style_methods(label_methods(records))
     figure = new_figure((15.0, 3.7 * len(parts) + 0.8))
     rows = figure.subplots(len(parts), 4, squeeze=False)
     for row, ((implementation,), own) in zip(rows, parts.items(), strict=True):
@@ -42,7 +45,7 @@ def draw_comparison(records: Sequence[Record]) -> Any:
                 panel.set_visible(False)
                 continue
             draw = _draw_errors if letter == "a" else _draw_times
-            draw(panel, runs, VARIED.get(letter, ""))
+            draw(panel, runs, styles, VARIED.get(letter, ""))
             where = _describe_place(runs[0], letter)
             title = f"{where}\n{TERMS[implementation]}"
             x = "time [s]" if letter == "a" else AXES[VARIED[letter]]
@@ -52,29 +55,30 @@ def draw_comparison(records: Sequence[Record]) -> Any:
                 else f"time to {format_power(runs[0]['settings']['tol'])} [s]"
             )
             tidy(panel, title=title, x=x, y=y, letter=letter)
-    set_legend(figure, rows[0, 0], "Comparison of methods")
+    fullest = max(rows[:, 0], key=lambda panel: len(panel.get_legend_handles_labels()[1]))
+    set_legend(figure, fullest, "Comparison of methods")
     set_caption(figure, "", _caption(records))
     return figure
 
 
-def _draw_errors(panel: Any, records: Sequence[Record], varied: str) -> None:
+def _draw_errors(panel: Any, records: Sequence[Record], styles: Styles, varied: str) -> None:
     del varied
     for line, ((method, step), runs) in enumerate(group(records, "method", "step").items()):
         _, seconds, errors = median_trace(runs)
-        label = f"{METHODS[method]['label']}, {step} step"
-        style = {**METHODS[method], "label": label, "ls": STEP_LINES[step], **_face(step)}
+        label = f"{styles[method]['label']}, {step} step"
+        style = {**styles[method], "label": label, "ls": STEP_LINES[step], **_face(step)}
         panel.plot(seconds, errors, markevery=mark(len(errors), line, 5).tolist(), **style)
     panel.set_yscale("log")
 
 
-def _draw_times(panel: Any, records: Sequence[Record], varied: str) -> None:
+def _draw_times(panel: Any, records: Sequence[Record], styles: Styles, varied: str) -> None:
     for (method, step), runs in group(records, "method", "step").items():
         points = sorted(group(runs, varied).items())
         x = np.asarray([value for (value,), _ in points])
         reached = [all(r["results"]["reached"] for r in own) for _, own in points]
         arrived = np.asarray(reached, dtype=bool)
         seconds = np.asarray([median_seconds(own) for _, own in points])
-        style = {**METHODS[method], "ls": STEP_LINES[step], **_face(step)}
+        style = {**styles[method], "ls": STEP_LINES[step], **_face(step)}
         panel.plot(x, np.where(arrived, seconds, np.nan), **style)
         if not arrived.all():
             panel.plot(x[~arrived], seconds[~arrived], "x", color=style["color"], ms=9, mew=2)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tensormend.core.algebra import Array
 from tensormend.plotting.style import (
     LINES,
-    METHODS,
     format_power,
     mark,
     new_figure,
     set_caption,
+    style_methods,
     tidy,
 )
+from tensormend.research.custom import is_custom, label_method, label_methods
 from tensormend.research.experiments.condition import check_formula
 from tensormend.research.experiments.traces import median_trace
 from tensormend.research.records import Record
@@ -29,13 +31,14 @@ ERROR: Final = "relative error"
 def draw_noise(records: Sequence[Record]) -> Any:
     """One panel an implementation; the curves of one ratio end at one level and are named there."""
     figure = new_figure((10.0, 4.4))
+    styles = style_methods(label_methods(records))
     parts = group(records, "implementation")
     panels = figure.subplots(1, len(parts), squeeze=False, sharey=True)[0]
     for letter, panel, ((implementation,), own) in zip("ab", panels, parts.items(), strict=False):
         for line, ((method, snr), runs) in enumerate(group(own, "method", "snr").items()):
             _, seconds, errors = median_trace(runs)
-            label = METHODS[method]["label"] if snr == own[0]["settings"]["snr"] else None
-            style = {**METHODS[method], "label": label}
+            label = styles[method]["label"] if snr == own[0]["settings"]["snr"] else None
+            style = {**styles[method], "label": label}
             _draw_curve(panel, seconds, errors, line, style)
             if method == "sm-qrgd":
                 where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
@@ -84,19 +87,27 @@ def draw_condition(records: Sequence[Record]) -> Any:
 
 
 def _draw_steps(records: Sequence[Record], key: str, labels: Mapping[Any, str]) -> Any:
-    """One row a step; against iterations, and against time for both implementations."""
+    """One row a step; against iterations, and against time for both implementations.
+
+    Solvers of users have panels of their own on the right.
+    """
     steps = group(records, "step")
-    figure = new_figure((12.0, 3.5 * len(steps) + 0.7))
-    rows = figure.subplots(len(steps), 3, squeeze=False, sharey=True)
-    letters = iter("abcdef")
-    views: tuple[tuple[str, str, Callable[[Array, Array], Array]], ...] = (
-        ("kernels", "iteration", lambda counts, _: counts),
-        ("dense", "time [s]", lambda _, seconds: seconds),
-        ("kernels", "time [s]", lambda _, seconds: seconds),
-    )
+    views: list[tuple[str, str, str, Callable[[Array, Array], Array]]] = [
+        ("sm-qrgd", "kernels", "iteration", lambda counts, _: counts),
+        ("sm-qrgd", "dense", "time [s]", lambda _, seconds: seconds),
+        ("sm-qrgd", "kernels", "time [s]", lambda _, seconds: seconds),
+    ]
+    for method in filter(is_custom, label_methods(records)):
+        views.append((method, "kernels", "iteration", views[0][-1]))
+        views.append((method, "kernels", "time [s]", views[1][-1]))
+    figure = new_figure((4.0 * len(views), 3.5 * len(steps) + 0.7))
+    rows = figure.subplots(len(steps), len(views), squeeze=False, sharey=True)
+    letters = iter(string.ascii_lowercase)
     for row, ((step,), own) in zip(rows, steps.items(), strict=True):
-        for panel, (implementation, unit, pick) in zip(row, views, strict=True):
-            runs = [r for r in own if r["settings"]["implementation"] == implementation]
+        for panel, (method, implementation, unit, pick) in zip(row, views, strict=True):
+            who = {"method": method, "implementation": implementation}
+            runs = [r for r in own if who.items() <= r["settings"].items()]
+            panel.set_visible(bool(runs))
             for line, ((value,), repeats) in enumerate(group(runs, key).items()):
                 counts, seconds, errors = median_trace(repeats)
                 style = {**LINES[line % len(LINES)], "label": labels[value]}
@@ -105,6 +116,7 @@ def _draw_steps(records: Sequence[Record], key: str, labels: Mapping[Any, str]) 
             what = (
                 f"{step} step" if unit == "iteration" else f"{step} step, {TERMS[implementation]}"
             )
+            what = f"{label_method(method)}, {what}" if is_custom(method) else what
             y = ERROR if panel is row[0] else ""
             tidy(panel, title=what, x=unit, y=y, letter=next(letters))
     rows[0, 0].legend(fontsize=8)

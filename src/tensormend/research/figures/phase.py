@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tensormend.plotting.style import METHODS, new_figure, set_caption, tidy
+from tensormend.plotting.style import new_figure, set_caption, style_methods, tidy
+from tensormend.research.custom import label_methods
 from tensormend.research.experiments.phase import (
     describe_grid,
     fit_boundary,
@@ -23,6 +24,7 @@ __all__ = ["draw_phase"]
 def draw_phase(records: Sequence[Record]) -> Any:
     """Heat maps of the success rate with the fitted line; last, all boundaries in one panel."""
     methods = {method: own for (method,), own in group(records, "method").items()}
+    styles = style_methods(label_methods(records))
     n_columns = 3
     n_rows = -(-(len(methods) + 1) // n_columns)
     figure = new_figure((4.2 * n_columns, 3.6 * n_rows + 0.5))
@@ -30,8 +32,8 @@ def draw_phase(records: Sequence[Record]) -> Any:
     image = None
     for letter, panel, (method, own) in zip("abcdefgh", panels, methods.items(), strict=False):
         image = _draw_map(panel, own)
-        tidy(panel, title=METHODS[method]["label"], x="rank r", y="sampling ratio ρ", letter=letter)
-    _draw_boundaries(panels[len(methods)], methods)
+        tidy(panel, title=styles[method]["label"], x="rank r", y="sampling ratio ρ", letter=letter)
+    _draw_boundaries(panels[len(methods)], methods, styles)
     tidy(
         panels[len(methods)],
         title="Boundaries (success rate 1/2)",
@@ -83,11 +85,13 @@ def _draw_map(panel: Any, records: Sequence[Record]) -> Any:
     return image
 
 
-def _draw_boundaries(panel: Any, methods: dict[str, list[Record]]) -> None:
+def _draw_boundaries(
+    panel: Any, methods: dict[str, list[Record]], styles: dict[str, dict[str, str]]
+) -> None:
     for method, own in methods.items():
         line = fit_boundary(own)
         if line is not None:
-            panel.plot(line.ranks, line.ratios, **METHODS[method])
+            panel.plot(line.ranks, line.ratios, **styles[method])
     everything = [record for own in methods.values() for record in own]
     n = everything[0]["settings"]["n"]
     ranks, ratios, _ = success_map(everything)
