@@ -1,4 +1,5 @@
-// Matrices whose rows are filled up with zeros to a length that the loops like.
+// Matrices whose rows are filled up with zeros to a length that the loops like, or moved to where
+// their vectors lie within cache lines.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,15 @@ namespace tensormend {
 template <class T>
 bool pays_to_pad(int64_t rank, int64_t n_rows, int64_t n_entries) {
     return n_entries >= (is_odd<T>(rank) || rank > 32 ? 16 : 1) * n_rows;
+}
+
+// Whether rows are worth a copy because their vectors lie across cache lines: NumPy's arrays begin
+// at any multiple of 16 bytes. Rows that are not whole vectors would do so anywhere.
+template <class T>
+bool pays_to_align(const T* data, int64_t rank, int64_t n_rows, int64_t n_entries) {
+    constexpr int64_t vector = 32;
+    return rank * int64_t(sizeof(T)) % vector == 0 && n_entries >= 16 * n_rows &&
+           reinterpret_cast<uintptr_t>(data) % vector != 0;
 }
 
 // So many blocks of n_rows x width numbers.
@@ -43,7 +53,7 @@ public:
           data_(data),
           tight_{1, n_rows, rank},
           padded_{1, n_rows, length} {
-        if (length == rank) return;
+        if (length == rank && !pays_to_align(data, rank, n_rows, n_entries)) return;
         T* const rows = buffers_.emplace_back(padded_.size()).data();
         copy_blocks(data, tight_, rows, padded_);
         data_ = rows;

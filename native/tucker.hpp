@@ -341,6 +341,10 @@ public:
         if (has_room()) {
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);
+        } else if (!given.step.core) {
+            Factor<T>& leaf = job.x.factors.back();
+            if (pays_to_align(leaf.data, leaf.rank, leaf.n_rows, n_entries))
+                leaf.data = copy(leaf.data, tight_.leaf, tight_.leaf);
         }
         if (given.step.core) {  // side by side, because two streams of rows would be slower
             const Factor<T>&u = job.x.factors.back(), &v = job.step.factors.back();

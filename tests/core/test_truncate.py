@@ -713,19 +713,44 @@ def test_small_singular_values_keep_their_directions(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", ["by entries", "by fibres"])
 def test_a_whole_gram_matrix_gives_what_the_iteration_gives(
-    monkeypatch: pytest.MonkeyPatch, dtype: str
+    monkeypatch: pytest.MonkeyPatch, way: str, dtype: str
 ) -> None:
     rng = np.random.default_rng(4)
     s = split(rng, (30, 25, 20), dtype, None, 0)
     x = random_tucker(rng, (30, 25, 20), (3, 2, 4), dtype)
     z = SparsePlusTucker(s.fibres, (1e-3 * s.values).astype(dtype), x)
+    monkeypatch.setattr(sparse_module, "COLUMN", 0.0 if way == "by entries" else np.inf)
+    monkeypatch.setattr(sparse_module, "FIBRE_CALL", 0.0)
     whole = thosvd(z, x.rank)
-    monkeypatch.setattr(sparse_module, "WHOLE_GRAM", 0)
+    monkeypatch.setattr(sparse_module, "MAX_WHOLE", 0)
     block = thosvd(z, x.rank)
     assert_orthonormal(whole.factors)
     assert whole.dtype == np.dtype(dtype)
     assert whole.distance(block) <= (SUBSPACE if eps(dtype) < 1e-10 else 1e-4) * block.norm()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dense_products_of_fibres_give_the_gram_matrix(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Blocks that end within the fibres and fibres without entries change nothing but rounding."""
+    rng = np.random.default_rng(5)
+    z = split(rng, (13, 7, 11), dtype, None, 0)
+    full = z.todense()
+    for mode in range(3):
+        fibres, values = z._entries(mode)
+        matrix = np.moveaxis(full, mode, 0).reshape(full.shape[mode], -1)
+        for block_entries in (1, 37, 2**17):
+            monkeypatch.setattr(sparse_module, "BLOCK_ENTRIES", block_entries)
+            found = [sparse_module.fibre_gram(fibres, values, dtype, t) for t in (1, 2, 3)]
+            expected = matrix @ matrix.conj().T
+            size = np.abs(expected).max()
+            assert found[0].dtype == np.dtype(dtype)
+            np.testing.assert_allclose(found[0], expected, rtol=0, atol=50 * eps(dtype) * size)
+            assert (found[0] == found[1]).all()
+            assert (found[0] == found[2]).all()
 
 
 @settings(deadline=None, max_examples=40)
@@ -847,7 +872,7 @@ def test_truncations_from_a_start_are_those_without(
     references = [thosvd(z, rank), sthosvd(z, rank), thosvd(sparse.todense(), rank)]
     references.append(sthosvd(sparse.todense(), rank))
     monkeypatch.setattr(subspaces_module, "EXACT_FLOPS", 0)
-    monkeypatch.setattr(sparse_module, "WHOLE_GRAM", 0)
+    monkeypatch.setattr(sparse_module, "MAX_WHOLE", 0)
     started = [thosvd(z, rank, init=x.factors), sthosvd(z, rank, init=x.factors)]
     started += [thosvd(sparse, rank, init=x.factors), sthosvd(sparse, rank, init=x.factors)]
     tol = SUBSPACE if eps(dtype) < 1e-10 else 1e-4  # single precision: eps times condition squared

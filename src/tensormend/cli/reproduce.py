@@ -22,7 +22,16 @@ EXAMPLES = (
     "tensormend reproduce table1 --redraw --write page.md",
 )
 Name = Literal[
-    "phase", "noise", "tangent_mode", "condition", "comparison", "table1", "theorems", "all"
+    "illustration",
+    "phase",
+    "noise",
+    "tangent_mode",
+    "condition",
+    "comparison",
+    "beyond",
+    "table1",
+    "theorems",
+    "all",
 ]
 SHOWN_FAILURES = 5
 
@@ -32,7 +41,8 @@ def reproduce(
         Name,
         typer.Argument(
             metavar="NAME",
-            help="phase, noise, tangent_mode, condition, comparison, table1, theorems, or all.",
+            help="illustration, phase, noise, tangent_mode, condition, comparison, beyond, table1, "
+            "theorems, or all.",
         ),
     ],
     preset: Annotated[

@@ -23,14 +23,25 @@ from tensormend.core.algebra import (
 from tensormend.core.fibres import Fibres
 from tensormend.core.implicit import DenseTensor
 from tensormend.core.linalg import eigh
-from tensormend.core.subspaces import FULL_BASIS, leading_eigenvectors
+from tensormend.core.subspaces import block_size, leading_eigenvectors
+from tensormend.core.threads import map_threads
 from tensormend.core.tucker import Tucker
 from tensormend.errors import InputError
 
-__all__ = ["SparsePlusTucker"]
+__all__ = ["SparsePlusTucker", "fibre_gram"]
 
-WHOLE_GRAM = 1e7  # entries times size below which all of a small Gram matrix beats a part of it
 LOOSE_SWEEPS = 4  # sweeps at most where few digits are asked for
+
+# Nanoseconds of the ways to a leading subspace, measured on one thread: for an entry and a column
+# of the block (which has so many more), those of a whole block iteration, from no or from a known
+# basis; for an entry and a column, those of the whole Gram matrix by one pass with many columns;
+# for an entry, a multiply-add and a call, those of the same by dense products of fibres.
+ITERATION, WARM_ITERATION, MORE_COLUMNS = 12.0, 4.5, 4
+COLUMN = 0.58
+FIBRE_ENTRY, FIBRE_PRODUCT, FIBRE_CALL = 12.0, 0.037, 5e5
+MAX_WHOLE = 1024  # size up to which all eigenvectors are computed
+BLOCK_ENTRIES = 2**17  # entries of dense fibres at a time, to remain in cache
+N_PARTS = 8  # partial sums, the same for every number of threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,32 +136,60 @@ class SparsePlusTucker:
 
         if self.tucker is None:
             return sparse
-        u, cross = self.tucker.factors[mode], self._cross[mode]
-        core = np.moveaxis(self.tucker.core, mode, 0).reshape(u.shape[1], -1)
+        low_rank = self._tucker_gram(mode)
+        return lambda q: sparse(q) + low_rank(q)
+
+    def _tucker_gram(self, mode: int) -> Callable[[Array], Array]:
+        """Return the part of `gram` that the low-rank part enters."""
+        x = self._low_rank()
+        u, cross = x.factors[mode], self._cross[mode]
+        core = np.moveaxis(x.core, mode, 0).reshape(u.shape[1], -1)
         small = core @ core.conj().T
 
-        def total(q: Array) -> Array:
+        def apply(q: Array) -> Array:
             inside = u.conj().T @ q
-            out = sparse(q)
-            out += cross @ inside + u @ (cross.conj().T @ q + small @ inside)
+            out: Array = cross @ inside + u @ (cross.conj().T @ q + small @ inside)
             return out
 
-        return total
+        return apply
 
     def leading_basis(
         self, mode: int, rank: int, *, init: Array | None = None, tol: float | None = None
     ) -> Array:
         """Compute leading left singular vectors by products with blocks."""
-        gram, n = self.gram(mode), self.shape[mode]
+        n = self.shape[mode]
         if tol is not None:
             return leading_eigenvectors(
-                gram, n, rank, init=init, dtype=self.dtype, tol=tol, max_sweeps=LOOSE_SWEEPS
+                self.gram(mode),
+                n,
+                rank,
+                init=init,
+                dtype=self.dtype,
+                tol=tol,
+                max_sweeps=LOOSE_SWEEPS,
             )[0]
-        if n <= FULL_BASIS and len(self.values) * n <= WHOLE_GRAM:
-            whole = gram(np.eye(n, dtype=self.dtype))
+        whole = self._whole_gram(mode, rank, ITERATION if init is None else WARM_ITERATION)
+        if whole is not None:
             vectors = eigh((whole + whole.conj().T) / 2)[1]
             return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
-        return leading_eigenvectors(gram, n, rank, init=init, dtype=self.dtype)[0]
+        return leading_eigenvectors(self.gram(mode), n, rank, init=init, dtype=self.dtype)[0]
+
+    def _whole_gram(self, mode: int, rank: int, iteration: float) -> Array | None:
+        """Compute all of ``M M^H``, or ``None`` where products with blocks cost less."""
+        n, n_entries = self.shape[mode], len(self.values)
+        if n > MAX_WHOLE:
+            return None
+        fibres, values = self._entries(mode)
+        by_blocks = n_entries * (block_size(n, rank) + MORE_COLUMNS) * iteration
+        by_entries = n_entries * n * COLUMN
+        by_fibres = FIBRE_CALL + n_entries * FIBRE_ENTRY + fibres.n_fibres * n * n * FIBRE_PRODUCT
+        if by_blocks < min(by_entries, by_fibres):
+            return None
+        unit = np.eye(n, dtype=self.dtype)
+        if by_entries <= by_fibres:
+            return self.gram(mode)(unit)
+        whole = fibre_gram(fibres, values, self.dtype, self.threads)
+        return whole if self.tucker is None else whole + self._tucker_gram(mode)(unit)
 
     def compress(self, mode: int, q: Array) -> DenseTensor:
         """Mode product with ``q^H``: dense, with ``q.shape[1]`` in place of the mode's size."""
@@ -220,6 +259,34 @@ class SparsePlusTucker:
             overlaps = [q.conj().T @ u for q, u in zip(factors, self.tucker.factors, strict=True)]
             core = np.asarray(core + multi_mode_product(self.tucker.core, overlaps))
         return core
+
+
+def fibre_gram(fibres: Fibres, values: Array, dtype: Any, threads: int) -> Array:
+    """Gram matrix ``M M^H`` of the unfolding along the leaf mode, by dense products of fibres.
+
+    Sums are in double precision. They do not depend on the number of threads.
+    """
+    n, starts = fibres.shape[fibres.leaf_mode], fibres.tree.starts[-1]
+    leaves, wide = fibres.tree.leaves, np.result_type(dtype, np.float64)
+    n_rows = max(1, BLOCK_ENTRIES // n)
+    blocks = range(0, fibres.n_fibres, n_rows)
+
+    def add_up(part: int) -> Array:
+        total, product = np.zeros((n, n), dtype=wide), np.empty((n, n), dtype=wide)
+        dense = np.empty((n_rows, n), dtype=wide)
+        for first in blocks[part::N_PARTS]:
+            own = starts[first : first + n_rows + 1].astype(np.int64)
+            rows, entries = dense[: len(own) - 1], slice(own[0], own[-1])
+            rows[...] = 0
+            where = np.repeat(np.arange(0, rows.size, n), np.diff(own)) + leaves[entries]
+            rows.reshape(-1)[where] = values[entries]
+            np.matmul(rows.T, rows.conj(), out=product)
+            total += product
+        return total
+
+    parts = map_threads(add_up, range(N_PARTS), threads)
+    out: Array = np.add.reduce(parts).astype(dtype)
+    return out
 
 
 def _tucker_panel(x: Tucker, mode: int, q: Array) -> Array:

@@ -13,8 +13,8 @@ from tensormend.core.kernels import panel_kernels
 from tensormend.core.linalg import eigh, svd, tall_qr
 
 __all__ = [
-    "FULL_BASIS",
     "Product",
+    "block_size",
     "dense_gram",
     "improve_subspace",
     "leading_eigenvectors",
@@ -181,6 +181,11 @@ def dense_gram(matrix: Array, threads: int, shrink: float = 1.0) -> Callable[[Ar
     return apply
 
 
+def block_size(n: int, rank: int) -> int:
+    """Columns of the blocks of `leading_eigenvectors`."""
+    return min(n, rank + max(3, rank // 2))
+
+
 def leading_eigenvectors(
     apply: Callable[[Array], Array],
     n: int,
@@ -207,7 +212,7 @@ def leading_eigenvectors(
     """
     dtype = np.dtype(dtype if init is None else init.dtype)
     rng = np.random.default_rng(0)  # fixed: the same input gives the same answer
-    block = min(n, rank + max(3, rank // 2))
+    block = block_size(n, rank)
     limit = n if n <= FULL_BASIS else min(n, 4 * block)
     guess = rng.standard_normal((n, block)).astype(dtype)
     if init is not None:

@@ -22,7 +22,7 @@ from tensormend.core.fibres import (
     Fibres,
     choose_modes,
 )
-from tensormend.core.subspaces import FULL_BASIS
+from tensormend.core.subspaces import FULL_BASIS, block_size
 from tensormend.core.tucker import degrees_of_freedom
 from tensormend.operators.spectral import MANY_SAMPLES
 from tensormend.recovery.contract import IterationCost, Ordered, cost_of
@@ -174,7 +174,7 @@ class Plan:
         """Bytes of the bases of the eigenvectors of the initialization, and of a pass over them."""
         most = 0.0
         for n, r in zip(self.shape, self.cost.rank, strict=True):
-            block = min(n, r + max(3, r // 2))
+            block = block_size(n, r)
             limit = n if n <= FULL_BASIS else min(n, 4 * block)
             bases = self.width * n * (3 * limit + 4 * block)
             most = max(most, bases + self.chunk_sums(n * block))

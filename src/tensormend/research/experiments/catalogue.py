@@ -1,10 +1,12 @@
-"""The experiments by name, in the order of the paper."""
+"""The experiments by name, in the order of the paper, with what goes beyond it."""
 
 from __future__ import annotations
 
 from tensormend.research.experiments import (
+    beyond,
     comparison,
     condition,
+    illustration,
     noise,
     phase,
     table1,
@@ -19,5 +21,15 @@ PRESETS = ("smoke", "paper")
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (phase, noise, tangent_mode, condition, comparison, table1, theorems)
+    for module in (
+        illustration,
+        phase,
+        noise,
+        tangent_mode,
+        condition,
+        comparison,
+        beyond,
+        table1,
+        theorems,
+    )
 }

@@ -44,8 +44,8 @@ def grid(preset: str) -> Iterator[Settings]:
 
 def run(settings: Settings) -> dict[str, Any]:
     """Complete noisy samples."""
-    keys = ("n", "rank", "ratio", "seed", "snr")
-    problem = draw_again(*(settings[key] for key in keys))
+    keys = ("n", "rank", "ratio", "seed")
+    problem = draw_again(*(settings[key] for key in keys), snr=settings["snr"])
     return run_completion(*problem, settings)
 
 

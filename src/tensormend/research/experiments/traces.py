@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from tensormend.core.algebra import Array
 from tensormend.core.tucker import Tucker
-from tensormend.operators import Sampling
+from tensormend.operators import Operator, Sampling
 from tensormend.recovery.entry import recover
 from tensormend.research.custom import make_method
 from tensormend.research.experiments import fast_dense
@@ -30,12 +30,17 @@ __all__ = [
     "STEPS",
     "draw_again",
     "draw_completion",
+    "find_fastest",
     "format_seconds",
+    "have_arrived",
     "median_init_seconds",
+    "median_iteration_seconds",
     "median_seconds",
     "median_trace",
     "run_completion",
 ]
+
+T = TypeVar("T")
 
 IMPLEMENTATIONS: Final = ("dense", "kernels")
 STEPS: Final = ("constant", "normalized")
@@ -65,39 +70,48 @@ def draw_completion(
 
 
 def draw_again(
-    n: int, rank: int | Sequence[int], ratio: float, seed: int, snr: float | None = None
+    n: int,
+    rank: int | Sequence[int],
+    ratio: float,
+    seed: int,
+    *,
+    order: int = 3,
+    snr: float | None = None,
 ) -> tuple[Tucker, Sampling, Array]:
-    """Return the problem of `draw_completion` for a cube; the last problem drawn is cached.
+    """Return the problem of `draw_completion` for equal sizes; the last problem drawn is cached.
 
     The operator is created for every call, so that no cell uses what another has prepared. ``snr``
     is the signal-to-noise ratio, in dB, of noise that is added.
     """
-    truth, indices, y = _draw_cube(n, tuple(np.atleast_1d(rank).tolist()), ratio, seed, snr)
+    ranks = tuple(np.atleast_1d(rank).tolist())
+    truth, indices, y = _draw_cube((n,) * order, ranks, ratio, seed, snr)
     return truth, Sampling(truth.shape, indices), y
 
 
 @functools.lru_cache(maxsize=1)
 def _draw_cube(
-    n: int, rank: tuple[int, ...], ratio: float, seed: int, snr: float | None
+    shape: tuple[int, ...], rank: tuple[int, ...], ratio: float, seed: int, snr: float | None
 ) -> tuple[Tucker, Array, Array]:
     rng = np.random.default_rng(seed)
     ranks = rank if len(rank) > 1 else rank[0]
-    truth, operator, y = draw_completion((n,) * 3, ranks, ratio, rng)
+    truth, operator, y = draw_completion(shape, ranks, ratio, rng)
     if snr is not None:
         y = add_noise(y, noise_level(truth, snr), rng=rng)
     return truth, np.asarray(operator.indices), y
 
 
-def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settings) -> Record:
+def run_completion(truth: Tucker, operator: Operator, y: Array, settings: Settings) -> Record:
     """Run a method until the true error reaches ``tol`` or for ``max_iter`` iterations.
 
-    Of the settings it reads ``implementation``, ``method``, ``step``, ``mode_order`` (optional),
+    Of the settings it reads ``implementation``, ``method``, ``step`` (None for the method's own),
+    ``mode_order`` (that of the modes where it is missing, the method's own where it is None),
     ``tol`` and ``max_iter``.
     """
     run = _run_dense if settings["implementation"] == "dense" else _run_kernels
-    options: dict[str, Any] = {"step": settings["step"]}
-    if settings["method"] in ORDERED:
-        options["mode_order"] = tuple(settings.get("mode_order", range(len(truth.shape))))
+    options: dict[str, Any] = {} if settings["step"] is None else {"step": settings["step"]}
+    modes = settings.get("mode_order", range(len(truth.shape)))
+    if settings["method"] in ORDERED and modes is not None:
+        options["mode_order"] = tuple(modes)
     trace = run(truth, operator, y, settings, options)
     return {
         "n_iter": len(trace["error"]) - 1,
@@ -108,7 +122,7 @@ def run_completion(truth: Tucker, operator: Sampling, y: Array, settings: Settin
 
 
 def _run_kernels(
-    truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
+    truth: Tucker, operator: Operator, y: Array, settings: Settings, options: dict[str, Any]
 ) -> dict[str, list[float]]:
     max_iter = settings["max_iter"]
     rules: dict[str, Any] = {"tol": 0, "xtol": 0, "min_delta": 0, "patience": max_iter + 1}
@@ -126,8 +140,10 @@ def _run_kernels(
 
 
 def _run_dense(
-    truth: Tucker, operator: Sampling, y: Array, settings: Settings, options: dict[str, Any]
+    truth: Tucker, operator: Operator, y: Array, settings: Settings, options: dict[str, Any]
 ) -> dict[str, list[float]]:
+    if not isinstance(operator, Sampling):
+        raise TypeError(f"dense methods need sampled entries, got {type(operator).__name__}")
     flat = np.ravel_multi_index(tuple(np.asarray(operator.indices).T), truth.shape)
     full, data = truth.todense(), np.zeros(truth.shape)
     data.flat[flat] = y
@@ -157,6 +173,20 @@ def median_seconds(records: Sequence[Record]) -> float:
     return float(np.median([record["results"]["seconds"] for record in records]))
 
 
+def have_arrived(records: Sequence[Record]) -> bool:
+    """Whether all of some runs reached the tolerance."""
+    return all(record["results"]["reached"] for record in records)
+
+
+def find_fastest(
+    by_name: Mapping[T, Sequence[Record]],
+    seconds: Callable[[Sequence[Record]], float] = median_seconds,
+) -> T | None:
+    """Name the runs of least median time among those that all arrived, if there are any."""
+    times = {name: seconds(own) for name, own in by_name.items() if have_arrived(own)}
+    return min(times, key=times.__getitem__) if times else None
+
+
 def format_seconds(records: Sequence[Record]) -> str:
     """Median of the times, with the least and the largest where there are several."""
     return format_spread([record["results"]["seconds"] for record in records])
@@ -165,6 +195,12 @@ def format_seconds(records: Sequence[Record]) -> str:
 def median_init_seconds(records: Sequence[Record]) -> float:
     """Median of the times of the initial estimate, which those of the runs include."""
     return float(np.median([record["results"]["trace"]["seconds"][0] for record in records]))
+
+
+def median_iteration_seconds(records: Sequence[Record]) -> float:
+    """Median of the times of some runs without that of the initial estimate."""
+    found = [record["results"] for record in records]
+    return float(np.median([own["seconds"] - own["trace"]["seconds"][0] for own in found]))
 
 
 def median_trace(records: Sequence[Record]) -> tuple[Array, Array, Array]:

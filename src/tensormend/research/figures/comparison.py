@@ -25,7 +25,7 @@ from tensormend.research.figures.curves import TERMS
 from tensormend.research.records import Record
 from tensormend.research.summary import group
 
-__all__ = ["draw_comparison"]
+__all__ = ["AXES", "Styles", "draw_comparison", "draw_times"]
 
 Styles = dict[str, dict[str, str]]
 AXES: Final = {"rank": "rank r", "n": "size n", "ratio": "sampling ratio ρ"}
@@ -44,7 +44,7 @@ def draw_comparison(records: Sequence[Record]) -> Any:
             if not runs:
                 panel.set_visible(False)
                 continue
-            draw = _draw_errors if letter == "a" else _draw_times
+            draw = _draw_errors if letter == "a" else draw_times
             draw(panel, runs, styles, VARIED.get(letter, ""))
             where = _describe_place(runs[0], letter)
             title = f"{where}\n{TERMS[implementation]}"
@@ -71,14 +71,17 @@ def _draw_errors(panel: Any, records: Sequence[Record], styles: Styles, varied: 
     panel.set_yscale("log")
 
 
-def _draw_times(panel: Any, records: Sequence[Record], styles: Styles, varied: str) -> None:
+def draw_times(panel: Any, records: Sequence[Record], styles: Styles, varied: str) -> None:
+    """Draw median times over what is varied, a line a method and step; crosses did not arrive."""
     for (method, step), runs in group(records, "method", "step").items():
         points = sorted(group(runs, varied).items())
         x = np.asarray([value for (value,), _ in points])
         reached = [all(r["results"]["reached"] for r in own) for _, own in points]
         arrived = np.asarray(reached, dtype=bool)
         seconds = np.asarray([median_seconds(own) for _, own in points])
-        style = {**styles[method], "ls": STEP_LINES[step], **_face(step)}
+        label = f"{styles[method]['label']}{f', {step} step' if step else ''}"
+        line = STEP_LINES[step or "normalized"]
+        style = {**styles[method], "label": label, "ls": line, **_face(step)}
         panel.plot(x, np.where(arrived, seconds, np.nan), **style)
         if not arrived.all():
             panel.plot(x[~arrived], seconds[~arrived], "x", color=style["color"], ms=9, mew=2)
@@ -87,7 +90,7 @@ def _draw_times(panel: Any, records: Sequence[Record], styles: Styles, varied: s
         panel.set_xticks(x)
 
 
-def _face(step: str) -> dict[str, str]:
+def _face(step: str | None) -> dict[str, str]:
     """Open markers for the constant step, which stay apart in black and white."""
     return {"mfc": "white"} if step == "constant" else {}
 
