@@ -1,6 +1,7 @@
 // Loops over the entries of one fibre.
 #pragma once
 
+#include "quads.hpp"
 #include "row.hpp"
 
 namespace tensormend::TENSORMEND_TARGET {
@@ -77,12 +78,17 @@ INLINE double evaluate_rows(int64_t count, int64_t rank, const uint32_t* RESTRIC
                     norm += double(value) * double(value);
             }
         };
+        int64_t e = 0;
+#if defined(__AVX512F__)
+        if constexpr (has_quads<T, R>)
+            e = evaluate_quads<R, Keep>(count, leaves, left, b, out, norm);
+#endif
         if constexpr (W == 2) {
             UNROLL_4
-            for (int64_t e = 0; e < count; ++e) visit(e);
+            for (; e < count; ++e) visit(e);
         } else {
             UNROLL_2
-            for (int64_t e = 0; e < count; ++e) visit(e);
+            for (; e < count; ++e) visit(e);
         }
     } else {
         for (int64_t e = 0; e < count; ++e) {
@@ -194,6 +200,13 @@ INLINE double gradient_rows(int64_t count, const uint32_t* RESTRICT leaves, cons
             e = gradient_pairs<R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
     }
 #endif
+#if defined(__AVX512F__)
+    if constexpr (has_quads<T, R>) {
+        e = gradient_quads<R, 1, true, Keep>(count, leaves, y, left, b, v, acc, along, residual,
+                                             norm);
+        sum[0].load(acc);
+    }
+#endif
     const auto visit = [&](int64_t e) INLINE_LAMBDA {
         int64_t at = int64_t(leaves[e]) * W;
         Real g[C];
@@ -258,7 +271,15 @@ NOINLINE double fibre_gradient_wide(int64_t count, int64_t rank, const uint32_t*
         load_spread<2 * R>(wide, row);
         load_spread<R>(b, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
-        for (int64_t e = 0; e < count; ++e) {
+        int64_t e = 0;
+#if defined(__AVX512F__)
+        if constexpr (has_quads<T, R>) {
+            e = gradient_quads<R, 2, false, false, Real>(count, leaves, nullptr, left, wide, b, acc,
+                                                         along, nullptr, norm);
+            sum[0].load(acc);
+        }
+#endif
+        for (; e < count; ++e) {
             const int64_t leaf = int64_t(leaves[e]);
             both.load(reals(left) + leaf * 2 * W);
             u.load(reals(left) + leaf * 2 * W);
@@ -295,7 +316,14 @@ NOINLINE void gather(int64_t count, int64_t rank, const uint32_t* RESTRICT leave
         constexpr int W = C * R;
         Row<Real, W> u, sum[C];
         for (int c = 0; c < C; ++c) sum[c].clear();
-        for (int64_t e = 0; e < count; ++e) {
+        int64_t e = 0;
+#if defined(__AVX512F__)
+        if constexpr (has_quads<T, R>) {
+            e = gather_quads<R>(count, leaves, y, left, acc);
+            sum[0].load(acc);
+        }
+#endif
+        for (; e < count; ++e) {
             u.load(reals(left) + int64_t(leaves[e]) * W);
             for (int c = 0; c < C; ++c) sum[c].add(reals(y)[C * e + c], u);
         }

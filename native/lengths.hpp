@@ -16,18 +16,26 @@ constexpr bool is_complex<Complex<Real>> = true;
 template <int... R>
 struct Lengths {};
 
+// How many lengths an instruction set has: all; few, where faster loops exist for most machines of
+// an architecture; or those of whole vectors of 64 bytes, beside the loops of another set.
+enum class Choice { all, few, wide };
+
 // The lengths of one part of the loops; each part is compiled on its own. Other rows are filled up
 // with zeros to the next of these lengths, which takes as many vector operations or a few more.
-// Where faster loops exist for most machines of an architecture (`Few`), fewer lengths will do.
-template <class T, bool Few, int Part>
+template <class T, Choice C, int Part>
 constexpr auto lengths() {
     if constexpr (is_complex<T>) {
-        if constexpr (Few)
+        if constexpr (C == Choice::few)
             return Lengths<0, 1, 2, 4>{};
         else
             return Lengths<0, 1, 2, 3, 4, 5, 6, 7, 8>{};
-    } else if constexpr (Few) {
+    } else if constexpr (C == Choice::few) {
         return Lengths<0, 1, 2, 4, 6, 8, 12, 16>{};
+    } else if constexpr (C == Choice::wide) {
+        if constexpr (Part == 0)
+            return Lengths<8, 16, 24>{};
+        else
+            return Lengths<32, 40, 48, 56, 64>{};
     } else if constexpr (Part == 0) {
         return Lengths<0, 1, 2, 3, 4, 5, 6, 7, 8>{};
     } else if constexpr (Part == 1) {
@@ -49,8 +57,10 @@ constexpr bool is_odd(int64_t length) {
            (length == 3 || length == 7 || length == 15 || (length == 6 && sizeof(T) == 4));
 }
 
-template <class T, bool Few>
-constexpr int n_parts = Few || is_complex<T> ? 1 : 4;
+template <class T, Choice C>
+constexpr int n_parts = is_complex<T> || C == Choice::few ? 1
+                        : C == Choice::wide               ? 2
+                                                          : 4;
 
 // Rows beyond the longest of these are filled up to a multiple of this.
 constexpr int64_t length_unit = 8;
@@ -66,12 +76,13 @@ constexpr int64_t length_unit = 8;
     }
 TENSORMEND_DECLARE_LOOPS(baseline)
 TENSORMEND_DECLARE_LOOPS(avx2)
+TENSORMEND_DECLARE_LOOPS(avx512)
 #undef TENSORMEND_DECLARE_LOOPS
 
 #if defined(TENSORMEND_HAS_AVX2) || defined(_MSC_VER)
-constexpr bool baseline_has_few = true;  // MSVC has no vector types: rows are scalars, not too many
+constexpr Choice baseline_choice = Choice::few;  // MSVC has no vector types, only rows of scalars
 #else
-constexpr bool baseline_has_few = false;
+constexpr Choice baseline_choice = Choice::all;
 #endif
 
 }  // namespace tensormend

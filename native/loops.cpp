@@ -1,7 +1,6 @@
 // The loops for one type of values (TENSORMEND_VALUE) and one part of the lengths of rows
-// (TENSORMEND_PART; TENSORMEND_FEW tells whether few are compiled), for one instruction set
-// (TENSORMEND_TARGET, the namespace). Compiled once for
-// each of these, in parallel.
+// (TENSORMEND_PART of TENSORMEND_CHOICE), for one instruction set (TENSORMEND_TARGET, the
+// namespace). Compiled once for each of these, in parallel.
 #include "block.hpp"
 #include "lengths.hpp"
 #include "run.hpp"
@@ -24,7 +23,7 @@ bool look_up(Lengths<R...>, int64_t length, Loops<T>& found) {
 
 template <class T, int Part>
 bool find_loops(int64_t length, Loops<T>& found) {
-    return look_up(lengths<T, TENSORMEND_FEW, Part>(), length, found);
+    return look_up(lengths<T, Choice::TENSORMEND_CHOICE, Part>(), length, found);
 }
 
 template bool find_loops<TENSORMEND_VALUE, TENSORMEND_PART>(int64_t, Loops<TENSORMEND_VALUE>&);

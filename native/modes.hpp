@@ -20,6 +20,10 @@ struct FibreList {
     int64_t n_fibres;
 
     int64_t n_entries() const { return starts[n_fibres]; }
+
+    Usage usage(int64_t n_rows, bool has_sums) const {
+        return {n_rows, n_entries(), n_fibres, has_sums};
+    }
 };
 
 // Call body(fibre, first entry, number of entries, leaves, values) for the fibres of a chunk, in
@@ -116,7 +120,7 @@ private:
 template <class T>
 double mode_values(const FibreList& list, const T* left, int64_t n_leaf_rows,
                    const RowsBeside<T>& right, T* out, int64_t threads) {
-    const PaddedRows<T> leaf(left, n_leaf_rows, right.width(), list.n_entries());
+    const PaddedRows<T> leaf(left, right.width(), list.usage(n_leaf_rows, false));
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     std::vector<double> squares(chunks.size());
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
@@ -159,7 +163,7 @@ template <class T>
 double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64_t n_leaf_rows,
                  const T* right, const T* rows, int64_t n_columns, int64_t rank, T* across,
                  T* along, int64_t threads) {
-    PaddedRows<T> leaf(left, n_leaf_rows, rank, list.n_entries());
+    PaddedRows<T> leaf(left, rank, list.usage(n_leaf_rows, true));
     T* const padded = leaf.padded_sums(along);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows * rank, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
@@ -200,7 +204,7 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
 template <class T>
 void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64_t n_leaf_rows,
                     int64_t rank, T* out, int64_t threads) {
-    const PaddedRows<T> leaf(q, n_leaf_rows, rank, list.n_entries());
+    const PaddedRows<T> leaf(q, rank, list.usage(n_leaf_rows, false));
     const auto chunks = cut_chunks(list.starts, list.n_fibres, 0, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
     run_tasks(int64_t(chunks.size()), threads, [&](int64_t c) {
@@ -223,7 +227,7 @@ void fibre_products(const FibreList& list, const Values<T>& y, const T* q, int64
 template <class T>
 void gram_pass(const FibreList& list, const Values<T>& y, const T* q, int64_t n_leaf_rows,
                int64_t rank, T* out, int64_t threads) {
-    PaddedRows<T> leaf(q, n_leaf_rows, rank, list.n_entries());
+    PaddedRows<T> leaf(q, rank, list.usage(n_leaf_rows, true));
     const int64_t length = leaf.length;
     T* const padded = leaf.padded_sums(out);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows * rank, sizeof(T));

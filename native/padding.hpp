@@ -18,13 +18,18 @@ bool pays_to_pad(int64_t rank, int64_t n_rows, int64_t n_entries) {
     return n_entries >= (is_odd<T>(rank) || rank > 32 ? 16 : 1) * n_rows;
 }
 
+// The loops for rows of a rank, and the length to fill them up to.
+template <class T>
+RowLoops<T> choose_loops(int64_t rank, const Usage& usage) {
+    return pick_loops<T>(rank, usage, pays_to_pad<T>(rank, usage.n_rows, usage.n_entries));
+}
+
 // Whether rows are worth a copy because their vectors lie across cache lines: NumPy's arrays begin
 // at any multiple of 16 bytes. Rows that are not whole vectors would do so anywhere.
 template <class T>
-bool pays_to_align(const T* data, int64_t rank, int64_t n_rows, int64_t n_entries) {
-    constexpr int64_t vector = 32;
-    return rank * int64_t(sizeof(T)) % vector == 0 && n_entries >= 16 * n_rows &&
-           reinterpret_cast<uintptr_t>(data) % vector != 0;
+bool pays_to_align(const T* data, int64_t rank, const Usage& usage, int64_t vector) {
+    return rank * int64_t(sizeof(T)) % vector == 0 && usage.per_row() >= many_per_row &&
+           int64_t(reinterpret_cast<uintptr_t>(data)) % vector != 0;
 }
 
 // So many blocks of n_rows x width numbers.
@@ -47,17 +52,8 @@ void copy_blocks(const T* from, const Blocks& a, T* to, const Blocks& b) {
 template <class T>
 class PaddedRows {
 public:
-    PaddedRows(const T* data, int64_t n_rows, int64_t rank, int64_t n_entries)
-        : length(pays_to_pad<T>(rank, n_rows, n_entries) ? pick_length<T>(rank) : rank),
-          loops(pick_loops<T>(length)),
-          data_(data),
-          tight_{1, n_rows, rank},
-          padded_{1, n_rows, length} {
-        if (length == rank && !pays_to_align(data, rank, n_rows, n_entries)) return;
-        T* const rows = buffers_.emplace_back(padded_.size()).data();
-        copy_blocks(data, tight_, rows, padded_);
-        data_ = rows;
-    }
+    PaddedRows(const T* data, int64_t rank, const Usage& usage)
+        : PaddedRows(data, rank, usage, choose_loops<T>(rank, usage)) {}
 
     const T* data() const { return data_; }
     int64_t rank() const { return tight_.width; }
@@ -65,7 +61,7 @@ public:
 
     // Zeroed buffer for sums, or `sums` itself, which is zero before, if the rows are not padded.
     T* padded_sums(T* sums) {
-        return length == rank() ? sums : buffers_.emplace_back(padded_.size()).data();
+        return is_copied_ ? buffers_.emplace_back(padded_.size()).data() : sums;
     }
 
     // Copy the sums from the padded rows.
@@ -77,8 +73,22 @@ public:
     const Loops<T> loops;
 
 private:
+    PaddedRows(const T* data, int64_t rank, const Usage& usage, const RowLoops<T>& chosen)
+        : length(chosen.length),
+          loops(chosen.loops),
+          data_(data),
+          tight_{1, usage.n_rows, rank},
+          padded_{1, usage.n_rows, length},
+          is_copied_(length != rank || pays_to_align(data, rank, usage, chosen.vector)) {
+        if (!is_copied_) return;
+        T* const rows = buffers_.emplace_back(padded_.size()).data();
+        copy_blocks(data, tight_, rows, padded_);
+        data_ = rows;
+    }
+
     const T* data_;
     Blocks tight_, padded_;
+    bool is_copied_;
     std::vector<Buffer<T>> buffers_;
 };
 

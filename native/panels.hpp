@@ -137,7 +137,7 @@ void panel_adjoint(int64_t n_rows, int64_t width, const T* left, const T* right,
     const auto loops = pick_panel_loops<T>();
     const int64_t padded = pad_to_unit(rank);
     const PaddedMatrix padded_right(right, n_rows, rank);
-    constexpr int64_t min_columns = 8 * panel_unit;
+    constexpr int64_t min_columns = 16 * panel_unit;
     for_row_chunks(width, min_columns, threads, [&](int64_t, int64_t begin, int64_t end) {
         const Buffer<double> sums((end - begin) * padded);
         loops.adjoint(begin, end, width, n_rows, left, padded_right.data(), rank, padded, out,

@@ -113,7 +113,11 @@ INLINE void hide(int64_t& offset, Lanes& result) {
         return;
     }
 #endif
+#if defined(__AVX512F__)
+    asm("" : "+r"(offset), "+v"(result));
+#else
     asm("" : "+r"(offset), "+x"(result));
+#endif
 }
 INLINE void hide_stored(int64_t& offset) {
     asm("" : "+r"(offset) : : "memory");
@@ -160,7 +164,9 @@ NOINLINE void collect(int64_t rank, const Real* rows, Complex<Real>* acc) {
 
 // Vector types of GCC and Clang, because left to themselves they unroll loops this short into
 // scalar code. Other compilers get rows of scalars.
-#if defined(__GNUC__) && defined(__AVX2__)
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+#elif defined(__GNUC__) && defined(__AVX2__)
 constexpr int vector_bytes = 32;
 #elif defined(__GNUC__)
 constexpr int vector_bytes = 16;
@@ -195,6 +201,21 @@ INLINE typename Lanes<Real, M>::type add_lanes(typename Lanes<Real, N>::type lan
     } else {
         using Half = typename Lanes<Real, N / 2>::type;
         Half low, high;
+#if defined(__AVX512F__)  // GCC would take a way through memory
+        if constexpr (N == 16) {
+            low = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3, 4, 5, 6, 7);
+            high = __builtin_shufflevector(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15);
+            return add_lanes<Real, N / 2, M>(low + high);
+        } else if constexpr (N == 8) {
+            low = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3);
+            high = __builtin_shufflevector(lanes, lanes, 4, 5, 6, 7);
+            return add_lanes<Real, N / 2, M>(low + high);
+        } else if constexpr (N == 4) {
+            low = __builtin_shufflevector(lanes, lanes, 0, 1);
+            high = __builtin_shufflevector(lanes, lanes, 2, 3);
+            return add_lanes<Real, N / 2, M>(low + high);
+        }
+#endif
         __builtin_memcpy(&low, &lanes, sizeof(Half));
         __builtin_memcpy(&high, reinterpret_cast<const char*>(&lanes) + sizeof(Half), sizeof(Half));
         return add_lanes<Real, N / 2, M>(low + high);
@@ -241,6 +262,11 @@ struct Row {
         tail.add(factor, other.tail);
     }
 
+    INLINE void add_at(Real factor, const Real* other) {
+        head += factor * *reinterpret_cast<const InMemory*>(other);
+        tail.add_at(factor, other + n_lanes);
+    }
+
     INLINE void add(const Row& one, const Row& other) {
         head += one.head * other.head;
         tail.add(one.tail, other.tail);
@@ -249,6 +275,16 @@ struct Row {
     INLINE Real dot(const Row& other) const { return sum(head * other.head, other); }
 
     INLINE Real total() const { return add_lanes<Real, n_lanes, 1>(head) + tail.total(); }
+
+    // Products with a row, both of whole vectors, added up to one.
+    INLINE Vector multiply(const Row& other) const {
+        if constexpr (W == n_lanes) {
+            return head * other.head;
+        } else {
+            static_assert(W % n_lanes == 0);
+            return head * other.head + tail.multiply(other.tail);
+        }
+    }
 
     // The sum of the lanes so far and of the products beyond the head. The lanes are added up to
     // no fewer than the next vector of the row has.
@@ -326,6 +362,7 @@ struct Row<Real, 0, Max> {
     INLINE void add_to_row(Real*, int64_t&, Real) const {}
     INLINE void add_to_row(Real*, int64_t&, Real, Real, const Row&) const {}
     INLINE void add(Real, const Row&) {}
+    INLINE void add_at(Real, const Real*) {}
     INLINE void add(const Row&, const Row&) {}
     INLINE Real dot(const Row&) const { return 0; }
     INLINE Real total() const { return 0; }

@@ -108,8 +108,9 @@ struct Job {
     // last factor follow those of x in `leaf_rows`.
     TuckerTensor<T> step = {};
     const T* leaf_rows = nullptr;
-    Values<T> y = {};  // for Task::residual and Task::data
-    T* out = nullptr;  // values or residual
+    Values<T> y = {};     // for Task::residual and Task::data
+    T* out = nullptr;     // values or residual
+    Loops<T> loops = {};  // for the rows of the leaf factor, once they are prepared
 };
 
 // One chunk's walk.
@@ -206,21 +207,22 @@ private:
         const int64_t n_rows = job_.x.factors[l].rank, rank = job_.x.factors.back().rank;
         const Branch<T> x{block, job_.x.factors[l].data, job_.x.factors.back().data, n_rows, rank};
         if (job_.task == Task::values) {
-            square_ += loops_.values(run, x, out, spare);
+            square_ += job_.loops.values(run, x, out, spare);
             return;
         }
         Branch<T> moved{};
         if (step) moved = {step, job_.step.factors[l].data, job_.leaf_rows, n_rows, rank};
         if (job_.task == Task::tangent) {
-            square_ += loops_.tangent(run, x, moved, spare);
+            square_ += job_.loops.tangent(run, x, moved, spare);
             return;
         }
         const Gradient<T> sums{up, factor_sums(l), sums_.factors.back()};
         if (job_.task == Task::normal) {
-            square_ += loops_.normal(run, x, moved, sums, spare);
+            square_ += job_.loops.normal(run, x, moved, sums, spare);
         } else {
             const T* const y = entries_.values(run.first, run.last);
-            square_ += loops_.gradient(run, x, y, job_.task == Task::residual, sums, out, spare);
+            square_ +=
+                job_.loops.gradient(run, x, y, job_.task == Task::residual, sums, out, spare);
         }
     }
 
@@ -233,7 +235,6 @@ private:
     const Sums<T>& sums_;
     EntryReader<T> entries_;
     std::vector<int64_t> rests_;
-    const Loops<T> loops_ = pick_loops<T>(job_.x.factors.back().rank);
     const NodeLoops<T> node_loops_ = pick_node_loops<T>();
     std::vector<Buffer<T>> blocks_, step_blocks_, gathered_, spare_;
     double square_ = 0;
@@ -319,11 +320,10 @@ struct Layout {
         leaf = {1, last.n_rows, last.rank};
     }
 
-    // The same with zeros that make the rows a length the loops like; a square block of the core
-    // stays square.
-    Layout with_room() const {
+    // The same with zeros that give the rows some length; a square block of the core stays square.
+    Layout with_room(int64_t length) const {
         Layout out = *this;
-        out.leaf.width = out.core.width = pick_length<T>(leaf.width);
+        out.leaf.width = out.core.width = length;
         if (next.width == leaf.width) out.next.width = out.core.n_rows = out.leaf.width;
         return out;
     }
@@ -333,18 +333,22 @@ struct Layout {
 template <class T>
 class Prepared {
 public:
-    explicit Prepared(const Job<T>& given)
-        : job(given), tight_(given.x), roomy_(tight_.with_room()) {
-        const int64_t n_entries = given.tree.n_entries();
-        const int64_t n_rows = std::max(tight_.leaf.n_rows, widens_next() ? tight_.next.n_rows : 0);
-        if (!pays_to_pad<T>(tight_.leaf.width, n_rows, n_entries)) roomy_ = tight_;
-        if (has_room()) {
+    explicit Prepared(const Job<T>& given) : job(given), tight_(given.x), roomy_(tight_) {
+        const int64_t rank = tight_.leaf.width;
+        const bool is_square = tight_.next.width == rank;
+        const bool has_sums = given.task != Task::values && given.task != Task::tangent;
+        const Usage usage{std::max(tight_.leaf.n_rows, is_square ? tight_.next.n_rows : 0),
+                          given.tree.n_entries(), given.tree.fibres().n_nodes, has_sums};
+        const RowLoops<T> chosen = choose_loops<T>(rank, usage);
+        job.loops = chosen.loops;
+        if (chosen.length != rank) {
+            roomy_ = tight_.with_room(chosen.length);
             job.x = with_room(given.x);
             if (given.step.core) job.step = with_room(given.step);
         } else if (!given.step.core) {
             Factor<T>& leaf = job.x.factors.back();
-            if (pays_to_align(leaf.data, leaf.rank, leaf.n_rows, n_entries))
-                leaf.data = copy(leaf.data, tight_.leaf, tight_.leaf);
+            is_aligned_ = pays_to_align(leaf.data, rank, usage, chosen.vector);
+            if (is_aligned_) leaf.data = copy(leaf.data, tight_.leaf, tight_.leaf);
         }
         if (given.step.core) {  // side by side, because two streams of rows would be slower
             const Factor<T>&u = job.x.factors.back(), &v = job.step.factors.back();
@@ -356,7 +360,8 @@ public:
         }
     }
 
-    bool has_room() const { return roomy_.leaf.width != tight_.leaf.width; }
+    // Whether sums have a layout of their own.
+    bool has_room() const { return is_aligned_ || roomy_.leaf.width != tight_.leaf.width; }
 
     // Zeroed buffers for the sums, in the padded layout.
     Sums<T> padded_sums(const Sums<T>& sums) {
@@ -404,6 +409,7 @@ private:
     }
 
     Layout<T> tight_, roomy_;
+    bool is_aligned_ = false;
     std::vector<Buffer<T>> buffers_;
 };
 

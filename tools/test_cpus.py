@@ -19,7 +19,7 @@ CORES = {
     "Nehalem": ({"sse4_2"}, "baseline"),
     "Haswell": ({"avx2", "fma"}, "avx2"),
     "Zen": ({"avx2", "fma"}, "numpy"),
-    "SkylakeX": ({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}, "avx2"),
+    "SkylakeX": ({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}, "avx512"),
 }
 ALIASES = {"Prescott": "Katmai", "Zen": "Haswell"}  # what OpenBLAS may call them
 LOOK = (

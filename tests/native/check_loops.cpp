@@ -16,7 +16,7 @@ namespace tensormend {
 namespace {
 
 using Number = std::complex<double>;
-constexpr int64_t sizes[] = {3, 6, 40};
+constexpr int64_t sizes[] = {4, 6, 40};
 constexpr double roundings = 500;  // sums of some hundred terms of either sign
 
 int64_t n_checked = 0, n_wrong = 0;
@@ -59,7 +59,7 @@ void compare(const char* what, int64_t rank, const std::vector<T>& found,
                 scale);
 }
 
-// Some entries of a 3 x 6 x 40 tensor, with a Tucker tensor of one rank and a way it moves.
+// Some entries of a 4 x 6 x 40 tensor, with a Tucker tensor of one rank and a way it moves.
 template <class T>
 struct Case {
     int64_t rank;
@@ -69,16 +69,16 @@ struct Case {
     std::vector<int64_t> columns;
     std::vector<T> y, core, factors[3], step_core, step_factors[3];
 
-    // With few entries rows are not filled up.
-    Case(int64_t given, bool has_few) : rank(given) {
+    // With few entries rows are not filled up; with many, to whole vectors of any length.
+    Case(int64_t given, int density) : rank(given) {
         std::mt19937_64 random(1);
-        const uint64_t one_in = has_few ? 60 : 5;
+        const uint64_t bound = std::vector<uint64_t>{60, 5, 20}[size_t(density)];
         for (uint32_t i = 0; i < sizes[0]; ++i) {
             const size_t first_fibre = nodes[1].size();
             for (uint32_t j = 0; j < sizes[1]; ++j) {
                 const size_t begin = leaves.size();
                 for (uint32_t k = 0; k < sizes[2]; ++k)
-                    if (random() % one_in < 1 + j % 4) leaves.push_back(k);
+                    if (random() % bound < (density == 2 ? 15 : 0) + 1 + j % 4) leaves.push_back(k);
                 if (leaves.size() == begin) continue;
                 nodes[1].push_back(j);
                 starts[1].push_back(int64_t(begin));
@@ -347,8 +347,8 @@ template <class T>
 void check_type() {
     for (const int64_t rank : {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 15, 16, 17,
                                18, 19, 20, 23, 24, 25, 28, 31, 32, 33, 40, 48, 56, 64, 65}) {
-        for (const bool has_few : {false, true}) {
-            const Case<T> drawn(rank, has_few);
+        for (const int density : {0, 1, 2}) {
+            const Case<T> drawn(rank, density);
             drawn.check_tucker();
             drawn.check_modes();
             drawn.check_panels();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -286,6 +287,17 @@ def test_passes_are_timed_by_rank(tmp_path: Path) -> None:
     assert len(tables.show_builds(found).splitlines()) == 2 + 2 * len(ranks.DTYPES) * len(
         ranks.FIBRES
     )
+
+
+@pytest.mark.skipif(not kernels.is_native, reason="the compiled kernels were not built")
+def test_another_instruction_set_is_timed_beside_the_one_in_use() -> None:
+    used = os.environ.get(kernels.VARIABLE) or kernels.active.targets()[-1]
+    other = ranks.load_kernels("baseline")
+    assert other is not kernels.active
+    case = ranks.RankCase.draw(8, "float64", "long", 0.2)
+    ours, theirs = (np.asarray(case.passes(m)["values"]()) for m in (kernels.active, other))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+    assert used == "baseline" or not np.array_equal(ours, theirs)  # other orders of summation
 
 
 def test_builds_are_compared_by_medians() -> None:

@@ -78,8 +78,9 @@ def bench(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Another build of the compiled kernels (_native*.so); the passes by rank "
-            "(--only ranks) are timed with both, alternating.",
+            help="Another build of the compiled kernels (_native*.so), or an instruction set "
+            "(avx2) of this one; the passes by rank (--only ranks) are timed with both, "
+            "alternating.",
         ),
     ] = None,
     write: Annotated[
@@ -115,7 +116,9 @@ def bench(
             repeats=repeats,
             budget=time_limit,
             peer_python=peer_python,
-            against=None if against is None else str(against.resolve()),
+            against=None
+            if against is None
+            else str(against.resolve() if against.exists() else against),
             note=_note,
         )
         run_suite(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensormend.core.algebra import Array
 
-__all__ = ["eigh", "svd", "tall_qr"]
+__all__ = ["eigh", "orthonormalize", "orthonormalizer", "refresh", "svd", "tall_qr"]
 
 TALL = 4000  # rows from which Cholesky-QR is faster than Householder reflections
 
@@ -128,3 +128,62 @@ def tall_qr(panel: Array) -> tuple[Array, Array]:
         q = q @ np.linalg.inv(root).conj().T
         r = root.conj().T @ r
     return q, r
+
+
+def orthonormalizer(gram: Array) -> Array:
+    """Return what takes a panel with this Gram matrix to the nearest orthonormal one, nearly.
+
+    It is a Newton step, which squares the distance of the Gram matrix to the identity.
+
+    Parameters
+    ----------
+    gram : ndarray
+        Gram matrix, close to the identity.
+
+    Returns
+    -------
+    ndarray
+        Matrix to multiply the panel by.
+    """
+    out: Array = 1.5 * np.eye(len(gram), dtype=gram.dtype) - 0.5 * gram
+    return out
+
+
+def refresh(panel: Array) -> Array:
+    """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up.
+
+    Parameters
+    ----------
+    panel : ndarray
+        Matrix with nearly orthonormal columns.
+
+    Returns
+    -------
+    ndarray
+        Matrix with orthonormal columns, to rounding.
+    """
+    fresh: Array = panel @ orthonormalizer(panel.conj().T @ panel)
+    return fresh
+
+
+def orthonormalize(panel: Array) -> Array:
+    """Return an orthonormal basis of the columns of a panel, which may be nearly orthonormal.
+
+    Where it is, a Newton step is several times faster than a factorization.
+
+    Parameters
+    ----------
+    panel : ndarray
+        Matrix with at least as many rows as columns.
+
+    Returns
+    -------
+    ndarray
+        Matrix with orthonormal columns.
+    """
+    gram = panel.conj().T @ panel
+    off = np.abs(gram - np.eye(len(gram), dtype=gram.dtype)).max()
+    if not off <= math.sqrt(float(np.finfo(panel.dtype).eps)) / len(gram):
+        return tall_qr(panel)[0]
+    out: Array = panel @ orthonormalizer(gram)
+    return out

@@ -18,7 +18,7 @@ from tensormend.core.algebra import (
     squared_norm,
 )
 from tensormend.core.kernels import panel_kernels
-from tensormend.core.linalg import eigh, svd, tall_qr
+from tensormend.core.linalg import eigh, orthonormalizer, refresh, svd, tall_qr
 from tensormend.core.subspaces import may_square
 from tensormend.core.threads import map_rows
 from tensormend.core.truncate import thosvd
@@ -388,7 +388,7 @@ class ModeTangent:
             found = self._retract_by_qr(step_size, base, r1, threads)
         turn, s, rows = found
         r = len(s)
-        return _refresh(self.left @ turn[:r] + q1 @ turn[r:]), s, rows
+        return refresh(self.left @ turn[:r] + q1 @ turn[r:]), s, rows
 
     def _retract_by_gram(
         self, step_size: float, base: Array, r1: Array, threads: int
@@ -403,7 +403,9 @@ class ModeTangent:
         panels = (self.rows, base, self.across, float(step_size))
         vz, zz = sweeps.panel_products(*panels, threads)
         r = len(zz)
-        gram = np.block([[zz.conj(), vz.T @ r1.conj().T], [r1 @ vz.conj(), r1 @ r1.conj().T]])
+        gram = np.empty((r + len(r1), r + len(r1)), dtype=zz.dtype)
+        gram[:r, :r], gram[r:, :r], gram[r:, r:] = zz.conj(), r1 @ vz.conj(), r1 @ r1.conj().T
+        gram[:r, r:] = gram[r:, :r].conj().T
         if not SAFE_SQUARE < gram.trace().real < 1 / SAFE_SQUARE:
             return None
         values, vectors = eigh(gram)
@@ -440,7 +442,7 @@ class ModeTangent:
         corner = np.zeros((len(r1), len(triangle)), dtype=v.dtype)
         um, s, vh = svd(np.block([[middle, triangle.conj().T], [r1, corner]]))
         rows = v @ vh[:r, :r].T + basis.conj() @ vh[:r, r:].T
-        _multiply_rows(rows, _newton(rows.conj().T @ rows), threads)
+        _multiply_rows(rows, orthonormalizer(rows.conj().T @ rows), threads)
         return um[:, :r], s[:r], rows
 
 
@@ -456,18 +458,6 @@ def _multiply_rows(panel: Array, matrix: Array, threads: int) -> None:
         panel[rows] = panel[rows] @ matrix
 
     map_rows(multiply, len(panel), threads)
-
-
-def _newton(gram: Array) -> Array:
-    """Return what takes a panel with this Gram matrix to the nearest orthonormal one, nearly."""
-    out: Array = 1.5 * np.eye(len(gram), dtype=gram.dtype) - 0.5 * gram
-    return out
-
-
-def _refresh(panel: Array) -> Array:
-    """Take a Newton step to the nearest orthonormal panel, so that rounding does not add up."""
-    fresh: Array = panel @ _newton(panel.conj().T @ panel)
-    return fresh
 
 
 def orthonormal_complement(basis: Array, panel: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.core.algebra import SAFE_SQUARE, Array, norm, squared_norm
 from tensormend.core.kernels import panel_kernels
-from tensormend.core.linalg import eigh, svd, tall_qr
+from tensormend.core.linalg import eigh, orthonormalize, refresh, svd, tall_qr
 
 __all__ = [
     "Product",
@@ -51,13 +51,15 @@ def leading_subspace(
     """
     n, columns = matrix.shape
     short = min(n, columns)
-    if init is not None:
+    is_large = n * short * columns > EXACT_FLOPS
+    improve = improve and init is not None and init.shape[1] == rank < short > FEW
+    if init is not None and (improve or is_large):
         init = _as_basis(init, matrix.dtype)
-    if improve and init is not None and init.shape[1] == rank < short > FEW:
+    if improve and init is not None:
         near = improve_subspace(*matrix_products(matrix, threads), squared_norm(matrix), init)
         if near is not None:
             return near
-    if init is not None and n * short * columns > EXACT_FLOPS:
+    if init is not None and is_large:
         basis, accuracy = leading_eigenvectors(
             dense_gram(matrix, threads), n, rank, init=init, max_sweeps=8
         )
@@ -97,8 +99,10 @@ def _gram_subspace(matrix: Array, rank: int) -> Array | None:
     values, vectors = eigh(gram)
     if not may_square(values, rank):
         return None
-    leading = vectors[:, : -rank - 1 : -1]
-    return np.ascontiguousarray(leading) if n < columns else tall_qr(matrix @ leading)[0]
+    leading = np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
+    if n < columns:
+        return leading
+    return refresh(matrix @ (leading / np.sqrt(values[: -rank - 1 : -1])))
 
 
 def improve_subspace(
@@ -140,7 +144,8 @@ def improve_subspace(
             return None
         rest = max(rest, 0.0)
         angle = norm(image - q @ (q.conj().T @ image)) / (values[0] - rest)
-        q = tall_qr(image @ vectors[:, ::-1])[0]  # a power step ahead of the basis before
+        # a power step ahead of the basis before
+        q = orthonormalize(image @ (vectors[:, ::-1] / values[::-1]))
         if angle * max(rest / values[0], eps) <= ROUNDING * eps * values[-1] / values[0]:
             return q
         if angle > last / 4:

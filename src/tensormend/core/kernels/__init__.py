@@ -2,8 +2,8 @@
 
 The environment variable ``TENSORMEND_KERNELS`` is read when the package is imported: ``numpy``
 stands for the NumPy versions, the name of an instruction set, ``baseline`` (any machine of the
-architecture) or ``avx2``, for the compiled kernels with loops for that one. It is meant for tests;
-without it the fastest that the machine can run are used.
+architecture), ``avx2`` or ``avx512``, for the compiled kernels with loops for that one. It is meant
+for tests; without it the fastest that the machine can run are used.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -310,10 +309,14 @@ class _ScaledRows:
         del tol
         if mode == 0 and init is not None and init.shape[1] == rank < self.sizes[0]:
             multiply, adjoint = self._products()
-            weights = np.tile(self.values, math.prod(self.sizes[1:]))[:, None]
+
+            def scale(p: Array) -> Array:
+                rows = p.reshape(-1, len(self.values), rank)
+                return (rows * self.values[:, None]).reshape(p.shape)
+
             basis = improve_subspace(
-                lambda p: multiply(p * weights),
-                lambda q: adjoint(q) * weights,
+                lambda p: multiply(scale(p)),
+                lambda q: scale(adjoint(q)),
                 squared_norm(self.values),
                 init,
             )

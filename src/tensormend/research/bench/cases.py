@@ -16,7 +16,7 @@ from tensormend.core.tucker import Tucker, degrees_of_freedom
 from tensormend.operators import Sampling
 from tensormend.simulate import conditioned_tucker, random_tucker, sample_indices
 
-__all__ = ["GRID", "RACES", "Case", "Given", "load_problem", "save_problem"]
+__all__ = ["ACCURACY", "GRID", "RACES", "Case", "Given", "load_problem", "save_problem"]
 
 ACCURACY = 1e-10
 ENOUGH = 6  # samples per degree of freedom below which a cell of the grid is left out

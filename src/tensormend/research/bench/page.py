@@ -155,5 +155,6 @@ def _make_ranks(findings: Findings) -> Iterator[Section]:
     records = findings.of("ranks")
     for name in dict.fromkeys(n for record in records for n in record["times"]["ours"]):
         yield "rank", {"name": name, "table": tables.show_ranks(findings, name)}
-    if any("theirs" in record["times"] for record in records):
-        yield "builds", {"table": tables.show_builds(findings)}
+    others = list(dict.fromkeys(record["other"] for record in records if "other" in record))
+    if others:
+        yield "builds", {"other": " or ".join(others), "table": tables.show_builds(findings)}

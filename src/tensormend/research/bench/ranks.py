@@ -6,6 +6,8 @@ import functools
 import importlib.util
 import math
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,11 +36,22 @@ PASSES = ("values", "gradient", "Gauss-Newton", "single mode", "Gram")
 
 
 def load_kernels(path: str | Path) -> Any:
-    """Load another build of the compiled kernels from its file."""
+    """Load another build of the compiled kernels from its file.
+
+    The name of an instruction set stands for the kernels in use with loops for that one.
+    """
+    if kernels.is_native and str(path) in kernels.active.targets():
+        with tempfile.TemporaryDirectory() as folder:  # the same file would be loaded only once
+            module = load_kernels(shutil.copy(str(kernels.active.__file__), folder))
+        module.use_target(str(path))
+        return module
     path = Path(path)
     spec = importlib.util.spec_from_file_location(path.name.split(".")[0], path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise InputError(f"a file of compiled kernels (_native*.so) expected, got {path}")
+        raise InputError(
+            "a file of compiled kernels (_native*.so), or an instruction set that they have here, "
+            f"expected, got {path}"
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -105,13 +118,14 @@ def time_ranks(
 ) -> dict[str, Any]:
     """Return the nanoseconds an entry of every repeat of each pass, on one thread.
 
-    With ``against``, a file of compiled kernels, these are timed as well, in turns with ours.
+    With ``against``, other kernels as `load_kernels` takes them, these are timed as well, in turns
+    with ours.
     """
     case = RankCase.draw(rank, dtype, fibres)
     modules: dict[str, Any] = {"ours": kernels.active}
     if against is not None:
         modules["theirs"] = load_kernels(against)
-        if kernels.is_native and os.environ.get(kernels.VARIABLE):
+        if os.environ.get(kernels.VARIABLE) and Path(against).is_file():
             modules["theirs"].use_target(os.environ[kernels.VARIABLE])
     times: dict[str, dict[str, list[float]]] = {name: {} for name in modules}
     for name in passes:
@@ -125,4 +139,7 @@ def time_ranks(
                 runs[who]()
                 seconds = time.perf_counter() - clock
                 times[who][name].append(1e9 * seconds / case.fibres.size)
-    return {"times": times}
+    if against is None:
+        return {"times": times}
+    other = "another build" if Path(against).is_file() else f"the loops for {against}"
+    return {"times": times, "other": other}

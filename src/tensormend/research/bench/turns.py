@@ -58,7 +58,7 @@ class Benchmark:
     threads : int, optional
         Threads of linear algebra in each worker. Default: all cores.
     against : str, optional
-        File of another build of the compiled kernels to be timed beside ours.
+        Other kernels to be timed beside ours, as `load_kernels` takes them.
     note : callable, optional
         Called with a line of text about every outcome.
     """
