@@ -27,7 +27,7 @@ export OPENBLAS_NUM_THREADS := 1
   test-newest test-oldest test-sanitizers wheel
 
 help:
-	@echo "make demo             recover a hyperspectral image from a fifth of its entries"
+	@echo "make demo             recover a hyperspectral image from less than a fifth of its entries"
 	@echo "make bench            time our methods beside their peers in about a minute"
 	@echo "make docs             build the documentation site, write docs/_build/"
 	@echo "make gallery          run the examples, write docs/gallery.md and its pictures"

@@ -79,7 +79,7 @@ INLINE double evaluate_rows(int64_t count, int64_t rank, const uint32_t* RESTRIC
             }
         };
         int64_t e = 0;
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
         if constexpr (has_quads<T, R>)
             e = evaluate_quads<R, Keep>(count, leaves, left, b, out, norm);
 #endif
@@ -200,7 +200,7 @@ INLINE double gradient_rows(int64_t count, const uint32_t* RESTRICT leaves, cons
             e = gradient_pairs<R, Keep>(count, leaves, y, left, b, v, along, residual, *sum, norm);
     }
 #endif
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
     if constexpr (has_quads<T, R>) {
         e = gradient_quads<R, 1, true, Keep>(count, leaves, y, left, b, v, acc, along, residual,
                                              norm);
@@ -272,7 +272,7 @@ NOINLINE double fibre_gradient_wide(int64_t count, int64_t rank, const uint32_t*
         load_spread<R>(b, out);
         for (int c = 0; c < C; ++c) sum[c].clear();
         int64_t e = 0;
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
         if constexpr (has_quads<T, R>) {
             e = gradient_quads<R, 2, false, false, Real>(count, leaves, nullptr, left, wide, b, acc,
                                                          along, nullptr, norm);
@@ -317,7 +317,7 @@ NOINLINE void gather(int64_t count, int64_t rank, const uint32_t* RESTRICT leave
         Row<Real, W> u, sum[C];
         for (int c = 0; c < C; ++c) sum[c].clear();
         int64_t e = 0;
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
         if constexpr (has_quads<T, R>) {
             e = gather_quads<R>(count, leaves, y, left, acc);
             sum[0].load(acc);

@@ -11,7 +11,7 @@ namespace {
 template <class T, int R>
 constexpr bool has_quads = false;
 
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
 template <int R>
 constexpr bool has_quads<double, R> = R > 0 && R % 8 == 0;
 template <int R>

@@ -113,7 +113,7 @@ INLINE void hide(int64_t& offset, Lanes& result) {
         return;
     }
 #endif
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)
     asm("" : "+r"(offset), "+v"(result));
 #else
     asm("" : "+r"(offset), "+x"(result));
@@ -164,7 +164,7 @@ NOINLINE void collect(int64_t rank, const Real* rows, Complex<Real>* acc) {
 
 // Vector types of GCC and Clang, because left to themselves they unroll loops this short into
 // scalar code. Other compilers get rows of scalars.
-#if defined(__AVX512F__)
+#if defined(TENSORMEND_WIDE)  // compiled for AVX-512, by GCC or Clang
 constexpr int vector_bytes = 64;
 #elif defined(__GNUC__) && defined(__AVX2__)
 constexpr int vector_bytes = 32;
@@ -201,7 +201,7 @@ INLINE typename Lanes<Real, M>::type add_lanes(typename Lanes<Real, N>::type lan
     } else {
         using Half = typename Lanes<Real, N / 2>::type;
         Half low, high;
-#if defined(__AVX512F__)  // GCC would take a way through memory
+#if defined(TENSORMEND_WIDE)  // GCC would take a way through memory
         if constexpr (N == 16) {
             low = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3, 4, 5, 6, 7);
             high = __builtin_shufflevector(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15);

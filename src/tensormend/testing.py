@@ -241,7 +241,9 @@ def _check_prepare(operator: Operator, x: Tucker, y: Array, tol: float) -> None:
     expected, back = _dense_gradient(operator, x, y)
     orders = itertools.permutations(range(x.ndim))
     for order in (None, *orders):
-        _check_prepared(*operator.prepare(y, mode_order=order, threads=1), x, expected, back, tol)
+        _check_prepared(
+            *operator.prepare(y, storage_order=order, threads=1), x, expected, back, tol
+        )
     half = {"f": np.float32, "c": np.complex64}[y.dtype.kind]
     other, rounded = operator.prepare(y, dtype=half)
     _require(rounded.dtype == half, f"prepare gives {rounded.dtype}, asked for {np.dtype(half)}")

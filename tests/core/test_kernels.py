@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import subprocess
@@ -354,12 +355,16 @@ def test_fibres_of_every_length_match_reference(dtype: str, rank: int) -> None:
     # Some loops take the entries of long fibres two or four at a time, and the last ones alone.
     from tensormend.core.kernels import _native
 
-    n = 70
-    kept = np.tril_indices(n)  # one fibre of every length
-    indices = np.stack([np.zeros_like(kept[0]), *kept], axis=1)
-    case = Case.draw((1, n, n), (1, 4, rank), indices, dtype)
+    case = fibres_of_every_length(dtype, rank)
     for run in RUNS:
         assert_close(case, run, run(case, _native), run(case, reference))
+
+
+def fibres_of_every_length(dtype: str, rank: int) -> Case:
+    n = 70
+    kept = np.tril_indices(n)
+    indices = np.stack([np.zeros_like(kept[0]), *kept], axis=1)
+    return Case.draw((1, n, n), (1, 4, rank), indices, dtype)
 
 
 @needs_native
@@ -390,22 +395,22 @@ def test_every_instruction_set_matches_reference(dtype: str, other: int) -> None
 
 
 @needs_native
-def test_an_instruction_set_takes_effect() -> None:
+@pytest.mark.parametrize("run", [Case.tucker_values, Case.tucker_gradient, Case.mode_pass])
+def test_every_instruction_set_takes_effect(run: Callable[..., list[Any]]) -> None:
     # other loops add up in another order: some of many sums differ in their last bit
     from tensormend.core.kernels import _native
 
-    *slower, fastest = _native.targets()
-    if not slower:
-        pytest.skip("there is one instruction set here")
-    case = many_entries("float64")
+    targets = _native.targets()
+    case = fibres_of_every_length("float64", 8)
     found = []
     try:
-        for target in (slower[0], fastest):
+        for target in targets:
             _native.use_target(target)
-            found.append(case.tucker_values(_native)[0])
+            found.append(np.concatenate([np.ravel(part) for part in run(case, _native)]))
     finally:
-        _native.use_target(os.environ.get("TENSORMEND_KERNELS") or fastest)
-    assert not np.array_equal(*found)
+        _native.use_target(os.environ.get("TENSORMEND_KERNELS") or targets[-1])
+    for one, other in itertools.pairwise(found):
+        assert not np.array_equal(one, other)
 
 
 @needs_native

@@ -253,7 +253,8 @@ def test_what_is_no_operator_is_refused_before_anything_else(thing: Any) -> None
 @pytest.mark.parametrize(
     ("subset", "message"),
     [
-        ([0, 0], "each once, got 2 of which 1 differ"),
+        ([0, 0], "each once, got 2, of which 1 are distinct"),
+        ([0, 6], "positions from 0 to 5, got 0 to 6"),
         ([], "vector of positions"),
         ([True, False], "or 6 booleans"),
         (np.zeros(6, bool), "one or more measurements"),

@@ -274,7 +274,6 @@ def test_the_page_is_filled_in(smoke: Path, tmp_path: Path) -> None:
     text = target.read_text("utf-8")
     assert "$" not in text
     assert text.count("**The paper**") == len(EXPERIMENTS) - 1  # one goes beyond it
-    assert "which is rounding" in text
     assert "condition numbers of the printed core as claimed" in text
     assert "No error exceeds its bound" in text
     assert "Outside the condition it still converges" in text
@@ -325,7 +324,6 @@ def test_the_illustration_is_to_scale(smoke: Path) -> None:
     assert max(results["lost"][name] for name in illustration.EXACT) < 1e-14
     assert points["x"][2] == pytest.approx(0, abs=1e-14)  # in the drawn part of the tangent space
     assert results["lemma"] < 1e-14
-    assert illustration.claims([{"results": results}])[0].verdict == "holds"
     sheet = np.asarray(results["sheet"])
     heights = np.abs(sheet[..., 2])  # the sheet touches its tangent space at X-hat
     nearest = np.unravel_index(np.linalg.norm(sheet, axis=-1).argmin(), heights.shape)
@@ -364,9 +362,9 @@ def test_the_fastest_methods_beyond_the_paper_are_named() -> None:
     assert "| kernels | sm-qrgd | constant | 7; 1; 0.25 | 7; 4; 0.25 |" in facts["table_rank"]
     assert "| kernels | auto | own | 7; **0.5**; 0.25 | 7; 3.9; 0.25 |" in facts["table_rank"]
     assert facts["verdict_rank"].splitlines() == [
-        "* kernels, methods of the paper: SM-QRGD fastest, or within 10%, at rank 2; "
+        "* kernels, methods of the paper: SM-QRGD fastest at rank 2; "
         "rank 3: 2 times the time of rgd.",
-        "* kernels, all methods: SM-QRGD nowhere within 10% of the fastest; "
+        "* kernels, all methods: SM-QRGD nowhere fastest; "
         "rank 2: 2 times the time of auto; rank 3: 2 times the time of rgd.",
     ]
     assert facts["table_order"] == "Not run."

@@ -187,7 +187,7 @@ def _time_left(run: Run) -> float | None:
 def _nothing_to_fit(x: Tucker) -> Result:
     """Return a zero tensor, for values that are all zero after preprocessing."""
     record = IterationRecord(0.0, 0.0, 0.0)
-    message = f"{MESSAGES[Status.CONVERGED]} (The means explain all values.)"
+    message = f"{MESSAGES[Status.CONVERGED]} (All values are zero after preprocessing.)"
     return Result(x * 0.0, Status.CONVERGED, message, 0, 0.0, 0.0, History((record,)), "shrink")
 
 

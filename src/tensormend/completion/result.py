@@ -95,8 +95,8 @@ class Completion:
     Attributes
     ----------
     fit : Result
-        The final fit, in the units of the fit: ``fit.x`` is a `Tucker` of the values after
-        preprocessing, and ``fit.history`` has its iterations.
+        The final fit, in the units of the preprocessed values: ``fit.x`` is a `Tucker` of these,
+        and ``fit.history`` has its iterations.
     observations : Observations
         The observed entries, and the container they came in.
     preprocessing : FittedPreprocessing
@@ -205,7 +205,7 @@ class Completion:
 
     @cached_property
     def data(self) -> Any:
-        """The completed data, in the type that was given; computed once."""
+        """The completed data, in the type that was given, or that `load` returns; computed once."""
         return self.fitted_values(keep_observed=True)
 
     def fitted_values(
@@ -344,7 +344,8 @@ class Completion:
         Returns
         -------
         array_like
-            A part of `data`, in the same type. A mode with a single integer is dropped.
+            A part of `data`, in the same type. A mode with a single integer is dropped, except from
+            a DataFrame.
 
         Raises
         ------

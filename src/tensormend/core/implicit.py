@@ -48,16 +48,18 @@ NORM_SIZE = 8  # columns per mode of a sketch from which a norm is estimated
 class ImplicitTensor(Protocol):
     """A tensor known by its products: an array, a Tucker tensor, a sum of such, or another kind.
 
-    A class may also give these methods. Where it does not, functions of this module compute the
-    same, more slowly or less exactly: `tensor_norm` in place of ``norm``, and for the others the
-    function of that name.
+    A class may also give these methods. Where it does not, functions of this module do, more slowly
+    or less exactly: `tensor_norm` in place of ``norm``, and for the others the function of that
+    name, of which `exact_core` returns None.
 
     * ``leading_basis(mode, rank, *, init=None, tol=None)``: orthonormal basis of the leading left
       singular subspace of an unfolding. ``init`` is a basis near it; ``tol`` allows few digits.
     * ``project(factors)``: the array ``z ×_k U_k^H`` over all modes at once.
-    * ``exact_core()``: an array and orthonormal bases (None for none) whose product it is.
+    * ``exact_core()``: an array and orthonormal bases, or None in place of these, whose mode
+      products are equal to the tensor.
     * ``norm()``: the Frobenius norm.
-    * ``extrapolate(previous, momentum)``: ``z + momentum * (z - previous)``, of one kind.
+    * ``extrapolate(previous, momentum)``: ``z + momentum * (z - previous)``, both of this
+      class.
     * ``panel(mode, q)``: ``M^T conj(q)`` of the unfolding ``M``, columns in C order.
     """
 

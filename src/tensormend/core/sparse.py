@@ -35,13 +35,16 @@ LOOSE_SWEEPS = 4  # sweeps at most where few digits are asked for
 # Nanoseconds of the ways to a leading subspace, measured on one thread: for an entry and a column
 # of the block (which has so many more), those of a whole block iteration, from no or from a known
 # basis; for an entry and a column, those of the whole Gram matrix by one pass with many columns;
-# for an entry, a multiply-add and a call, those of the same by dense products of fibres.
+# for an entry, a multiply-add and a call, those of the same by dense products of fibres; for the
+# square and the cube of the size, those of all eigenvectors, and how many times as long complex
+# ones take.
 ITERATION, WARM_ITERATION, MORE_COLUMNS = 12.0, 4.5, 4
 COLUMN = 0.58
 FIBRE_ENTRY, FIBRE_PRODUCT, FIBRE_CALL = 12.0, 0.037, 5e5
-MAX_WHOLE = 1024  # size up to which all eigenvectors are computed
+EIGEN_SQUARE, EIGEN_CUBE, EIGEN_COMPLEX = 50.0, 0.08, 3.0
+MAX_WHOLE = 512  # size up to which all eigenvectors may be computed
 BLOCK_ENTRIES = 2**17  # entries of dense fibres at a time, to remain in cache
-N_PARTS = 8  # partial sums, the same for every number of threads
+N_PARTS = 4  # partial sums, the same for every number of threads; each a matrix in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +174,7 @@ class SparsePlusTucker:
         whole = self._whole_gram(mode, rank, ITERATION if init is None else WARM_ITERATION)
         if whole is not None:
             vectors = eigh((whole + whole.conj().T) / 2)[1]
-            return np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
+            return np.ascontiguousarray(vectors[:, : -rank - 1 : -1], dtype=self.dtype)
         return leading_eigenvectors(self.gram(mode), n, rank, init=init, dtype=self.dtype)[0]
 
     def _whole_gram(self, mode: int, rank: int, iteration: float) -> Array | None:
@@ -179,16 +182,18 @@ class SparsePlusTucker:
         n, n_entries = self.shape[mode], len(self.values)
         if n > MAX_WHOLE:
             return None
-        fibres, values = self._entries(mode)
+        fibres, _ = self.fibres.along(mode)
+        eigen = EIGEN_SQUARE * n**2 + EIGEN_CUBE * n**3
+        eigen *= EIGEN_COMPLEX if np.iscomplexobj(self.values) else 1.0
         by_blocks = n_entries * (block_size(n, rank) + MORE_COLUMNS) * iteration
         by_entries = n_entries * n * COLUMN
         by_fibres = FIBRE_CALL + n_entries * FIBRE_ENTRY + fibres.n_fibres * n * n * FIBRE_PRODUCT
-        if by_blocks < min(by_entries, by_fibres):
+        if by_blocks < min(by_entries, by_fibres) + eigen:
             return None
         unit = np.eye(n, dtype=self.dtype)
         if by_entries <= by_fibres:
             return self.gram(mode)(unit)
-        whole = fibre_gram(fibres, values, self.dtype, self.threads)
+        whole = fibre_gram(*self._entries(mode), self.threads)
         return whole if self.tucker is None else whole + self._tucker_gram(mode)(unit)
 
     def compress(self, mode: int, q: Array) -> DenseTensor:
@@ -261,13 +266,13 @@ class SparsePlusTucker:
         return core
 
 
-def fibre_gram(fibres: Fibres, values: Array, dtype: Any, threads: int) -> Array:
+def fibre_gram(fibres: Fibres, values: Array, threads: int) -> Array:
     """Gram matrix ``M M^H`` of the unfolding along the leaf mode, by dense products of fibres.
 
-    Sums are in double precision. They do not depend on the number of threads.
+    It is in double precision, and does not depend on the number of threads.
     """
     n, starts = fibres.shape[fibres.leaf_mode], fibres.tree.starts[-1]
-    leaves, wide = fibres.tree.leaves, np.result_type(dtype, np.float64)
+    leaves, wide = fibres.tree.leaves, np.result_type(values.dtype, np.float64)
     n_rows = max(1, BLOCK_ENTRIES // n)
     blocks = range(0, fibres.n_fibres, n_rows)
 
@@ -284,8 +289,9 @@ def fibre_gram(fibres: Fibres, values: Array, dtype: Any, threads: int) -> Array
             total += product
         return total
 
-    parts = map_threads(add_up, range(N_PARTS), threads)
-    out: Array = np.add.reduce(parts).astype(dtype)
+    out, *others = map_threads(add_up, range(N_PARTS), threads)
+    for part in others:
+        out += part
     return out
 
 

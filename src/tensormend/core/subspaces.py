@@ -10,7 +10,7 @@ import numpy as np
 
 from tensormend.core.algebra import SAFE_SQUARE, Array, norm, squared_norm
 from tensormend.core.kernels import panel_kernels
-from tensormend.core.linalg import eigh, orthonormalize, refresh, svd, tall_qr
+from tensormend.core.linalg import eigh, orthonormalize, svd, tall_qr
 
 __all__ = [
     "Product",
@@ -102,7 +102,7 @@ def _gram_subspace(matrix: Array, rank: int) -> Array | None:
     leading = np.ascontiguousarray(vectors[:, : -rank - 1 : -1])
     if n < columns:
         return leading
-    return refresh(matrix @ (leading / np.sqrt(values[: -rank - 1 : -1])))
+    return orthonormalize(matrix @ (leading / np.sqrt(values[: -rank - 1 : -1])))
 
 
 def improve_subspace(

@@ -103,7 +103,7 @@ class Operator:
         Data type of the measurements, by default that of the tensor. Where the tensor is real and
         the measurements are complex (Fourier coefficients, for example), the adjoint is that of a
         real map: it takes the real part.
-    mode_order : tuple of int or None
+    storage_order : tuple of int or None
         Order of the modes in which the measurements are stored, the innermost last; None where
         there is no such order.
     """
@@ -111,7 +111,7 @@ class Operator:
     tensor_shape: tuple[int, ...]
     n_measurements: int
     tensor_dtype: np.dtype[Any]
-    mode_order: tuple[int, ...] | None = None
+    storage_order: tuple[int, ...] | None = None
     _measurement_dtype: np.dtype[Any] | None = None
 
     @property
@@ -276,7 +276,7 @@ class Operator:
     def gradient_step(self, x: Tucker, y: Array) -> tuple[float, ImplicitTensor]:
         """Return the loss at ``x``, and ``x + A*(y - A(x))``.
 
-        For observed entries that is ``x`` with the data in place of the observed entries.
+        For observed entries, not scaled, that is ``x`` with the data in their place.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class Operator:
         ----------
         y : ndarray
             Measurements.
-        rank : sequence of int
+        rank : int or sequence of int
             Multilinear rank, one int per mode or one for all modes.
 
         Returns
@@ -315,7 +315,7 @@ class Operator:
         self,
         y: Array,
         *,
-        mode_order: Sequence[int] | None = None,
+        storage_order: Sequence[int] | None = None,
         dtype: Any = None,
         threads: int | None = None,
     ) -> tuple[Operator, Array]:
@@ -325,7 +325,7 @@ class Operator:
         ----------
         y : ndarray
             Measurements.
-        mode_order : sequence of int, optional
+        storage_order : sequence of int, optional
             Order in which the modes are best stored, the innermost last.
         dtype : dtype, optional
             Data type to round the measurements to; sums keep the precision of the tensor.
@@ -339,7 +339,7 @@ class Operator:
         y : ndarray
             The measurements in that order.
         """
-        del mode_order, threads
+        del storage_order, threads
         return self, y if dtype is None else y.astype(dtype)
 
     def rows(self, subset: Any) -> Operator:
@@ -405,13 +405,19 @@ class Operator:
         if not is_mask and not (subset.ndim == 1 and subset.dtype.kind in "iu"):
             raise InputError(
                 f"rows takes a vector of positions, or {self.n_measurements} booleans, got "
-                f"{subset.dtype} of shape {subset.shape}"
+                f"{subset.dtype} of shape {subset.shape}; for example rows(np.arange(10))"
             )
-        positions = np.arange(self.n_measurements)[subset]
+        n = self.n_measurements
+        if not is_mask and ((subset < -n) | (subset >= n)).any():
+            raise InputError(
+                f"rows takes positions from 0 to {n - 1}, got {subset.min()} to {subset.max()}; "
+                "leave out those beyond the measurements"
+            )
+        positions = np.arange(n)[subset]
         if not len(positions) or len(np.unique(positions)) != len(positions):
             raise InputError(
-                "rows takes one or more measurements, each once, got "
-                f"{len(positions)} of which {len(np.unique(positions))} differ"
+                f"rows takes one or more measurements, each once, got {len(positions)}, of which "
+                f"{len(np.unique(positions))} are distinct; apply numpy.unique to the positions"
             )
         return np.asarray(positions)
 
@@ -422,7 +428,7 @@ class Operator:
         if x.shape != self.tensor_shape:
             raise InputError(
                 f"{type(self).__name__} measures tensors of shape {self.tensor_shape}, "
-                f"got {x.shape}"
+                f"got {x.shape}; give a tensor of that shape"
             )
         return x
 
@@ -432,7 +438,7 @@ class Operator:
         if y.shape != (self.n_measurements,):
             raise InputError(
                 f"{type(self).__name__} has {self.n_measurements} measurements, so y must have "
-                f"shape ({self.n_measurements},), got {y.shape}"
+                f"shape ({self.n_measurements},), got {y.shape}; give one number per measurement"
             )
         return y
 
@@ -481,6 +487,7 @@ class ScaledOperator(Operator):
         self.inner, self.multiplier = inner, multiplier
         self.tensor_shape, self.n_measurements = inner.tensor_shape, inner.n_measurements
         self.tensor_dtype, self.measurement_dtype = inner.tensor_dtype, inner.measurement_dtype
+        self.storage_order = inner.storage_order
 
     def __repr__(self) -> str:
         return f"{self.multiplier} * {self.inner!r}"
@@ -499,9 +506,26 @@ class ScaledOperator(Operator):
         """Return ``base + step * A*(y)``."""
         return self.inner.adjoint_tensor(y, base=base, step=step * self.multiplier)
 
+    def prepare(
+        self,
+        y: Array,
+        *,
+        storage_order: Sequence[int] | None = None,
+        dtype: Any = None,
+        threads: int | None = None,
+    ) -> tuple[Operator, Array]:
+        """Return a multiple of the prepared operator, and the measurements in its order."""
+        settings: dict[str, Any] = {"dtype": dtype, "threads": threads}
+        inner, y = self.inner.prepare(y, storage_order=storage_order, **settings)
+        return self.multiplier * inner, y
+
     def unmeasured(self, mode: int) -> Array:
         """Return the indices of a mode whose slices no measurement depends on."""
         return self.inner.unmeasured(mode)
+
+    def describe(self, mode: int, indices: Sequence[int]) -> tuple[str, str]:
+        """Name a mode and some of its indices, for a message."""
+        return self.inner.describe(mode, indices)
 
 
 class SelectedRows(Operator):
@@ -546,6 +570,7 @@ def as_multiplier(factor: Any) -> float:
     is_number = isinstance(factor, int | float | np.floating | np.integer)
     if not is_number or isinstance(factor, bool) or not np.isfinite(factor) or factor == 0:
         raise InputError(
-            f"an operator can be multiplied by a finite real number other than 0, got {factor!r}"
+            "an operator can be multiplied by a finite real number other than 0, got "
+            f"{factor!r}; for example 2 * operator"
         )
     return float(factor)

@@ -106,7 +106,7 @@ class Sampling(Operator):
         threads: int | None,
     ) -> None:
         self.fibres = fibres
-        self.tensor_shape, self.mode_order = fibres.shape, fibres.modes
+        self.tensor_shape, self.storage_order = fibres.shape, fibres.modes
         self.n_measurements = fibres.size
         self.tensor_dtype = dtype
         self.threads = kernels.thread_count(threads)
@@ -275,7 +275,7 @@ class Sampling(Operator):
         self,
         y: Array,
         *,
-        mode_order: Sequence[int] | None = None,
+        storage_order: Sequence[int] | None = None,
         dtype: Any = None,
         threads: int | None = None,
     ) -> tuple[Sampling, Array]:
@@ -284,7 +284,7 @@ class Sampling(Operator):
         With a ``dtype`` the indices of the leaf mode take 16 bits where its size allows.
         """
         y = self._check_measurements(y)
-        modes = self.fibres.modes if mode_order is None else mode_order
+        modes = self.fibres.modes if storage_order is None else storage_order
         fibres, permutation = self.fibres.arranged(modes)
         if self._permutation is not None:
             y = y[self._permutation]

@@ -176,8 +176,8 @@ class IterationCost:
     n_residuals : int, default=0
         Arrays with one number for every measurement.
     needs_every_mode : bool, default=False
-        Whether sampled entries are needed in an order along every mode, also where many samples
-        let the initial point do with one.
+        Whether sampled entries must be sorted along every mode in all cases, even where the
+        initial estimate needs only one order.
     """
 
     rank: tuple[int, ...]

@@ -251,7 +251,7 @@ def _arrangement(solver: Solver[Any], problem: Problem) -> tuple[int, ...]:
         first, *others = solver.modes(problem)
         return (*sorted(others), first)
     operator = problem.operator
-    stored = operator.mode_order
+    stored = operator.storage_order
     return choose_modes(problem.shape, problem.rank, operator.n_measurements, stored)
 
 

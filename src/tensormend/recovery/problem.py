@@ -270,5 +270,5 @@ class Problem:
         Problem
             An equivalent problem.
         """
-        prepared = self.operator.prepare(self.y, mode_order=modes, threads=threads)
+        prepared = self.operator.prepare(self.y, storage_order=modes, threads=threads)
         return self._with(*prepared, square=self._square)

@@ -52,7 +52,7 @@ class Method:
 
 # fmt: off
 _TABLE = (
-    Method("auto", "auto.Auto", "Gauss-Newton or conjugate gradients by rule, with restarts and a switch where one gets stuck", "the default; `result.notes` tells what it did", {"newton": "rgn", "gradients": "rcg"}),  # noqa: E501
+    Method("auto", "auto.Auto", "Gauss-Newton or conjugate gradients by rule, with restarts, and the other of the two if one makes no progress", "the default; `result.notes` tells what it did", {"newton": "rgn", "gradients": "rcg"}),  # noqa: E501
     Method("rgn", "rgn.RGN", "Riemannian Gauss-Newton, inner conjugate gradients", "few samples, high accuracy: a handful of iterations, each with several passes"),  # noqa: E501
     Method("rcg", "rcg.RCG", "Riemannian conjugate gradients, exact line search on the tangent space", "few samples: fewer iterations than RGD"),  # noqa: E501
     Method("rbb", "rbb.RBB", "gradient descent with Barzilai-Borwein steps", "one pass an iteration; the loss may rise for a while"),  # noqa: E501
@@ -61,9 +61,11 @@ _TABLE = (
     Method("sm-qrgd", "smqrgd.SMQRGD", "the paper's method: the tangent space of one unfolding, then ST-HOSVD", "many samples or dense operators; to reproduce the paper"),  # noqa: E501
     Method("sempiht", "iht.SeMPIHT", "sequentially truncated iterative hard thresholding", "for comparison"),  # noqa: E501
     Method("tiht", "iht.TIHT", "iterative hard thresholding with T-HOSVD", "for comparison"),
-    Method("shrink", "shrink.Shrink", "no truncation at a rank: every singular direction is weighted by its strength", "data that are not of low rank; the rank limits the directions"),  # noqa: E501
+    Method("shrink", "shrink.Shrink", "no truncation at a rank: every singular direction is weighted by its singular value", "data that are not of low rank; the rank limits the directions"),  # noqa: E501
 )
 # fmt: on
+
+PARTS = ("name", "init", "step", "save", "load")  # what every solver has
 
 METHODS: dict[str, Method] = {method.name: method for method in _TABLE}
 """Methods by name."""
@@ -111,7 +113,7 @@ def as_solver(method: Any) -> Any:
     """
     if isinstance(method, str):
         return make_solver(method)
-    if isinstance(method, type) or not all(hasattr(method, part) for part in ("init", "step")):
+    if isinstance(method, type) or not all(hasattr(method, part) for part in PARTS):
         raise InputError(
             f"method must be one of {', '.join(METHODS)}, or a solver such as "
             f"tensormend.solvers.{METHODS['sm-qrgd'].class_name}(), got {method!r}"

@@ -56,7 +56,8 @@ class RGN:
         linear model is a poor approximation.
     target : float, default=0.0
         Relative residual that the run is to reach. The inner iterations end once the linear model
-        predicts it; 0 means as small as possible. `recover` sets it to ``tol``.
+        predicts it; 0 means as small as possible. `recover` sets it to ``tol`` for methods that are
+        given by name.
 
     Raises
     ------

@@ -35,13 +35,15 @@ FIBRES: dict[str, tuple[tuple[int, ...], int]] = {
 PASSES = ("values", "gradient", "Gauss-Newton", "single mode", "Gram")
 
 
+@functools.cache
 def load_kernels(path: str | Path) -> Any:
     """Load another build of the compiled kernels from its file.
 
     The name of an instruction set stands for the kernels in use with loops for that one.
     """
     if kernels.is_native and str(path) in kernels.active.targets():
-        with tempfile.TemporaryDirectory() as folder:  # the same file would be loaded only once
+        # a copy, because the same file is loaded only once; where it is in use it cannot be removed
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             module = load_kernels(shutil.copy(str(kernels.active.__file__), folder))
         module.use_target(str(path))
         return module

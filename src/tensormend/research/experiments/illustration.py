@@ -20,7 +20,6 @@ from tensormend.research.experiments import dense
 from tensormend.research.experiments.traces import draw_completion
 from tensormend.research.records import Record
 from tensormend.research.runner import Experiment, Settings
-from tensormend.research.summary import Claim
 
 __all__ = ["EXACT", "EXPERIMENT", "LABELS", "POINTS", "iterate"]
 
@@ -29,7 +28,6 @@ LABELS: Final = ("X̂", "X", "X + αG", "W", "next X̂", "next X")
 EXACT: Final = ("hat", "x", "w", "next_hat")  # in the space of the three coordinates
 SEED: Final = 235  # of a problem whose points are well apart
 MARGIN: Final = 0.35  # of the drawn sheet around the points, beside the step
-ROUNDING: Final = 1e-12
 
 
 def grid(preset: str) -> Iterator[Settings]:
@@ -147,14 +145,6 @@ def describe(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def claims(records: Sequence[Record]) -> list[Claim]:
-    """Say whether X is in the tangent space of X-hat."""
-    results = [record["results"] for record in records]
-    held = sum(found["lemma"] <= ROUNDING * found["sizes"]["x"] for found in results)
-    what = "the tangent space at X-hat contains X (Lemma 3.1, figure 1)"
-    return [Claim(what, {"the problem that is drawn": (held, len(results))})]
-
-
 EXPERIMENT = Experiment(
     "illustration",
     "Illustration of SM-QRGD",
@@ -162,5 +152,4 @@ EXPERIMENT = Experiment(
     run,
     describe,
     timed=False,
-    claims=claims,
 )

@@ -150,6 +150,7 @@ def _run_dense(
     mask = np.zeros(truth.shape, dtype=bool)
     mask.flat[flat] = True
     size, y_size, spent = np.linalg.norm(full), np.linalg.norm(y), 0.0
+    error, residual = np.empty_like(full), np.empty_like(y)
     trace: dict[str, list[float]] = {"seconds": [], "error": [], "residual": []}
     clock = time.perf_counter()
     iterates = DENSE[settings["method"]](data, mask, truth.rank, **options)  # computes its init
@@ -158,8 +159,10 @@ def _run_dense(
         x = next(iterates).x
         spent += time.perf_counter() - clock
         trace["seconds"].append(spent)
-        trace["error"].append(float(np.linalg.norm(x - full) / size))
-        trace["residual"].append(float(np.linalg.norm(x.ravel()[flat] - y) / y_size))
+        np.subtract(x, full, out=error)
+        trace["error"].append(float(np.linalg.norm(error) / size))
+        np.subtract(np.take(x.reshape(-1), flat, out=residual), y, out=residual)
+        trace["residual"].append(float(np.linalg.norm(residual) / y_size))
         if trace["error"][-1] <= settings["tol"]:
             break
     return trace
