@@ -35,12 +35,12 @@ LOOSE_SWEEPS = 4  # sweeps at most where few digits are asked for
 # Nanoseconds of the ways to a leading subspace, measured on one thread: for an entry and a column
 # of the block (which has so many more), those of a whole block iteration, from no or from a known
 # basis; for an entry and a column, those of the whole Gram matrix by one pass with many columns;
-# for an entry, a multiply-add and a call, those of the same by dense products of fibres; for the
-# square and the cube of the size, those of all eigenvectors, and how many times as long complex
-# ones take.
+# for an entry, a multiply-add and a call, those of the same by dense products of fibres, half as
+# much again because they gain less from further threads; for the square and the cube of the size,
+# those of all eigenvectors, and how many times as long complex ones take.
 ITERATION, WARM_ITERATION, MORE_COLUMNS = 12.0, 4.5, 4
 COLUMN = 0.58
-FIBRE_ENTRY, FIBRE_PRODUCT, FIBRE_CALL = 12.0, 0.037, 5e5
+FIBRE_ENTRY, FIBRE_PRODUCT, FIBRE_CALL = 18.0, 0.055, 1e6
 EIGEN_SQUARE, EIGEN_CUBE, EIGEN_COMPLEX = 50.0, 0.08, 3.0
 MAX_WHOLE = 512  # size up to which all eigenvectors may be computed
 BLOCK_ENTRIES = 2**17  # entries of dense fibres at a time, to remain in cache
