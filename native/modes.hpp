@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "loops.hpp"
@@ -24,11 +23,6 @@ struct FibreList {
 
     Usage usage(int64_t n_rows, bool has_sums) const {
         return {n_rows, n_entries(), n_fibres, has_sums};
-    }
-
-    bool is_ascending() const {
-        return std::adjacent_find(columns, columns + n_fibres, std::greater_equal<int64_t>()) ==
-               columns + n_fibres;
     }
 };
 
@@ -173,12 +167,8 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
     T* const padded = leaf.padded_sums(along);
     const auto chunks = cut_chunks(list.starts, list.n_fibres, n_leaf_rows * rank, sizeof(T));
     const FibreSums<T> sums(chunks, list.starts, rank);
-    // Rows that are filled up end with zeros, which may be written over the next row if that is
-    // written later, or never.
-    const bool may_overrun = leaf.length == rank || list.is_ascending();
     std::vector<double> squares(chunks.size());
     sum_along(chunks, padded, leaf.size(), threads, [&](int64_t c, T* own) {
-        const int64_t last_fibre = chunks[size_t(c)].end_fibre - 1;
         EntryReader<T> entries(list.leaves, y, list.n_entries());
         const Buffer<T> piece(leaf.length), right_spare(leaf.length), out_spare(leaf.length);
         const Loops<T> loops = leaf.loops;
@@ -195,8 +185,7 @@ double mode_pass(const FibreList& list, const Values<T>& y, const T* left, int64
                 b = std::copy_n(b, rank, right_spare.data()) - rank;
                 v = std::copy_n(v, rank, out_spare.data()) - rank;
             }
-            const bool fits = count == list.starts[f + 1] - list.starts[f] &&
-                              (length == rank || (may_overrun && f < last_fibre && at <= end));
+            const bool fits = length == rank && count == list.starts[f + 1] - list.starts[f];
             square += loops.fibre_gradient(count, length, leaves, values, leaf_rows, b, v,
                                            fits ? across + at : piece.data(), own, nullptr);
             if (!fits) add_to(sums.row(c, f, across + at), piece.data(), rank);

@@ -90,7 +90,14 @@ def test_it_completes_data_with_an_estimate_of_the_cost(
     assert tm.Completion.load(tmp_path / "model.npz").fit.method == "relaxed"
 
 
-@pytest.mark.parametrize("method", [3, RelaxedDescent, object()])
+class Unsaved:
+    """A solver without `save` and `load`."""
+
+    name = "unsaved"
+    init = step = RelaxedDescent.step
+
+
+@pytest.mark.parametrize("method", [3, RelaxedDescent, object(), Unsaved()])
 def test_what_is_no_solver_is_refused(problem: tm.Problem, method: Any) -> None:
     where = given(problem)
     for call in (tm.complete, tm.estimate_cost):

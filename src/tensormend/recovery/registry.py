@@ -12,7 +12,7 @@ from typing import Any
 
 from tensormend.errors import InputError
 
-__all__ = ["METHODS", "Method", "as_solver", "make_solver", "method_table"]
+__all__ = ["METHODS", "PARTS", "Method", "as_solver", "make_solver", "method_table"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ _TABLE = (
     Method("sm-qrgd", "smqrgd.SMQRGD", "the paper's method: the tangent space of one unfolding, then ST-HOSVD", "many samples or dense operators; to reproduce the paper"),  # noqa: E501
     Method("sempiht", "iht.SeMPIHT", "sequentially truncated iterative hard thresholding", "for comparison"),  # noqa: E501
     Method("tiht", "iht.TIHT", "iterative hard thresholding with T-HOSVD", "for comparison"),
-    Method("shrink", "shrink.Shrink", "no truncation at a rank: every singular direction is weighted by its singular value", "data that are not of low rank; the rank limits the directions"),  # noqa: E501
+    Method("shrink", "shrink.Shrink", "no truncation at a rank: every singular direction is reduced according to its singular value", "data that are not of low rank; the rank limits the directions"),  # noqa: E501
 )
 # fmt: on
 

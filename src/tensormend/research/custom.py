@@ -14,7 +14,7 @@ from tensormend.operators import Sampling
 from tensormend.recovery.contract import Stepped
 from tensormend.recovery.loop import solve
 from tensormend.recovery.problem import Problem
-from tensormend.recovery.registry import METHODS, make_solver
+from tensormend.recovery.registry import METHODS, PARTS, make_solver
 from tensormend.recovery.steps import as_step
 from tensormend.recovery.stopping import StoppingCriteria
 from tensormend.research.records import Record
@@ -90,7 +90,7 @@ def load_custom(name: str) -> Any:
             f"{attribute} of --solver {name} must need no arguments, got TypeError: {error}; give "
             "them defaults, or name a function that returns the solver"
         ) from error
-    missing = [part for part in ("name", "init", "step") if not hasattr(solver, part)]
+    missing = [part for part in PARTS if not hasattr(solver, part)]
     if missing:
         raise InputError(
             f"--solver {name} must make a solver, got a {type(solver).__name__} without "

@@ -127,7 +127,7 @@ def time_ranks(
     modules: dict[str, Any] = {"ours": kernels.active}
     if against is not None:
         modules["theirs"] = load_kernels(against)
-        if os.environ.get(kernels.VARIABLE) and Path(against).is_file():
+        if kernels.is_native and os.environ.get(kernels.VARIABLE) and Path(against).is_file():
             modules["theirs"].use_target(os.environ[kernels.VARIABLE])
     times: dict[str, dict[str, list[float]]] = {name: {} for name in modules}
     for name in passes:
